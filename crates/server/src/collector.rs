@@ -1,4 +1,4 @@
-//! Values that are read when Prometheus asks: partitions and their logs, what waits for NATS clients.
+//! Values that are read when Prometheus asks: partitions and their logs, the disk.
 
 use std::fmt;
 use std::sync::Weak;
@@ -9,15 +9,15 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
-/// Reads the broker's state. Holds no reference that would keep the broker alive.
-pub(crate) struct BrokerCollector(pub(crate) Weak<Broker>);
+/// Reads the node's state. Holds no reference that would keep the node alive.
+pub(crate) struct NodeCollector(pub(crate) Weak<Node>);
 
-impl fmt::Debug for BrokerCollector {
+impl fmt::Debug for NodeCollector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("BrokerCollector")
+        f.write_str("NodeCollector")
     }
 }
 
@@ -46,36 +46,33 @@ const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
     }),
 ];
 
-impl Collector for BrokerCollector {
+impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(broker) = self.0.upgrade() else { return Ok(()) };
-        let topics = broker.topics();
+        let Some(node) = self.0.upgrade() else { return Ok(()) };
+        let topics = node.topics();
         gauge(&mut encoder, "topics", "Topics", i64::try_from(topics.iter().len()).unwrap_or(i64::MAX))?;
-        let pending: usize = broker.nats.clients().iter().map(|client| client.pending_bytes()).sum();
-        let pending = i64::try_from(pending).unwrap_or(i64::MAX);
-        gauge(&mut encoder, "nats_pending_bytes", "Bytes that wait for NATS clients, all together", pending)?;
         gauge(
             &mut encoder,
             "compaction_uncleanable_partitions",
             "Partitions that the cleaner leaves alone until the next start, because compaction failed",
-            i64::try_from(broker.cleaner.uncleanable().len()).unwrap_or(i64::MAX),
+            i64::try_from(node.cleaner.uncleanable().len()).unwrap_or(i64::MAX),
         )?;
         gauge(
             &mut encoder,
             "compaction_dirty_percent_max",
             "Largest dirty share of a compacted partition",
-            broker.cleaner.dirty_percent_max(&broker),
+            node.cleaner.dirty_percent_max(&node),
         )?;
-        let metadata = broker.controller.handle();
+        let metadata = node.controller.handle();
         let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();
         let help = "Segments that are out of service because they are damaged";
         gauge(&mut encoder, "damaged_segments", help, i64::try_from(damaged).unwrap_or(i64::MAX))?;
-        let refused = ConstCounter::new(broker.space.refused());
+        let refused = ConstCounter::new(node.space.refused());
         let help = "Writes that failed for want of space, the best-effort ones of checkpoints included";
         let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;
         refused.encode(counter)?;
-        if let Some(free) = broker.space.free_bytes() {
+        if let Some(free) = node.space.free_bytes() {
             let free = i64::try_from(free).unwrap_or(i64::MAX);
             gauge(
                 &mut encoder,

@@ -11,18 +11,18 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tailrace_coordination::groups::{GroupCounts, GroupKind, GroupState};
 
-use crate::broker::Broker;
+use crate::node::Node;
 
 /// Asks the coordinators of groups. One that is busy is left out this time.
 pub(crate) struct GroupCollector {
-    broker: Weak<Broker>,
+    node: Weak<Node>,
     /// The largest counts so far: counters do not go back because a coordinator is busy or was read again.
     seen: Mutex<GroupCounts>,
 }
 
 impl GroupCollector {
-    pub(crate) fn new(broker: &Arc<Broker>) -> Self {
-        Self { broker: Arc::downgrade(broker), seen: Mutex::default() }
+    pub(crate) fn new(node: &Arc<Node>) -> Self {
+        Self { node: Arc::downgrade(node), seen: Mutex::default() }
     }
 }
 
@@ -40,10 +40,10 @@ struct GroupLabels {
 
 impl Collector for GroupCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Some(broker) = self.broker.upgrade() else { return Ok(()) };
+        let Some(node) = self.node.upgrade() else { return Ok(()) };
         let mut groups: BTreeMap<(GroupKind, GroupState), usize> = BTreeMap::new();
         let (mut counts, mut offsets, mut coordinators) = (GroupCounts::default(), 0, 0);
-        broker.coordinators.groups.look(|core| {
+        node.coordinators.groups.look(|core| {
             for (key, count) in core.census() {
                 *groups.entry(key).or_default() += count;
             }

@@ -1,11 +1,13 @@
-//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, the pages that NATS tools read (`nats::monitor`), and NATS by WebSocket at `/`
-//! and wherever there is no page.
+//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, and what another front has to show here ([`Guest`]): pages of its own, and
+//! connections that leave HTTP at `/` and wherever there is no page.
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,12 +21,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
-use crate::broker::Broker;
+use crate::aside::Aside;
 use crate::cluster;
-use crate::nats::WebSocketFront;
-use crate::nats::monitor::{self, Answer};
+use crate::metrics::Metrics;
+use crate::node::Node;
 use crate::runtime::task;
-use crate::tls::HandshakeError;
+use crate::tls::{HandshakeError, Tls};
 use crate::transport::ByteStream;
 
 /// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
@@ -37,8 +39,46 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A connection is closed after this time, idle or not, so that slow readers cannot hold a place.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Another front that is reached by this listener, too.
+pub(crate) trait Guest: Send + Sync {
+    /// Paths of its pages.
+    fn paths(&self) -> Vec<&'static str>;
+
+    /// A request for this path has come, whoever answers it.
+    fn asked_for(&self, path: &str);
+
+    /// Makes one of its pages; `None` if the path is none of its own.
+    fn page(&self, path: String, query: String) -> GuestFuture;
+
+    /// Takes a connection out of HTTP, if the request asks for that, and says what is answered. `None` if it does not.
+    fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>>;
+}
+
+/// A page that is being made.
+pub(crate) type GuestFuture = Pin<Box<dyn Future<Output = Option<Answer>> + Send>>;
+
+/// A page of a [`Guest`].
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// JSON.
+    Page(String),
+    /// The query cannot be read: why.
+    BadQuery(String),
+}
+
+/// The HTTP front of one server.
+pub(crate) struct HttpServer {
+    pub(crate) node: Arc<Node>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Where pages are made that may be long.
+    pub(crate) aside: Arc<Aside>,
+    /// Present if a listener speaks TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) guest: Arc<dyn Guest>,
+}
+
 /// Serves until the task is dropped.
-pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
+pub(crate) async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
     let places = Arc::new(Places::default());
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -51,24 +91,24 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
         };
         places.make_room().await;
         let place = places.take();
-        let broker = Arc::clone(&broker);
+        let server = Arc::clone(&server);
         tokio::spawn(task(async move {
             let evicted = Arc::clone(&place.0);
             tokio::select! {
-                () = serve_one(stream, peer, &place, broker) => {}
+                () = serve_one(stream, peer, &place, server) => {}
                 () = evicted.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
             }
         }));
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &Place, broker: Arc<Broker>) {
+async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &Place, server: Arc<HttpServer>) {
     // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    match secure(stream, &broker).await {
-        Ok(stream) => serve_connection(stream, peer, Arc::clone(&place.0), broker).await,
+    match secure(stream, &server).await {
+        Ok(stream) => serve_connection(stream, peer, Arc::clone(&place.0), server).await,
         Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
     }
 }
@@ -142,8 +182,8 @@ impl Drop for Place {
 }
 
 /// Makes the TLS handshake, if this listener demands it.
-async fn secure(stream: TcpStream, broker: &Broker) -> Result<Box<dyn ByteStream>, HandshakeError> {
-    match broker.tls.as_ref().filter(|_| broker.config().tailrace_http_tls) {
+async fn secure(stream: TcpStream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
+    match server.tls.as_ref().filter(|_| server.node.config().tailrace_http_tls) {
         Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
         None => Ok(Box::new(stream)),
     }
@@ -153,15 +193,15 @@ async fn serve_connection(
     stream: Box<dyn ByteStream>,
     peer: SocketAddr,
     place: Arc<Taken>,
-    broker: Arc<Broker>,
+    server: Arc<HttpServer>,
 ) {
     let service = service_fn(move |mut request| {
-        let (broker, place) = (Arc::clone(&broker), Arc::clone(&place));
+        let (server, place) = (Arc::clone(&server), Arc::clone(&place));
         async move {
             place.asks(true);
-            let response = match WebSocketFront::answer(&broker, &mut request, peer) {
+            let response = match upgrade(&server, &mut request, peer) {
                 Some(response) => response,
-                None => respond(&request, &broker).await,
+                None => respond(&request, &server).await,
             };
             place.asks(false);
             Ok::<_, Infallible>(response)
@@ -176,27 +216,37 @@ async fn serve_connection(
     let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
-async fn respond(request: &Request<Incoming>, broker: &Arc<Broker>) -> Response<Full<Bytes>> {
+/// Where there is a page, a request for it is answered, whatever else it asks for.
+fn upgrade(
+    server: &HttpServer,
+    request: &mut Request<Incoming>,
+    peer: SocketAddr,
+) -> Option<Response<Full<Bytes>>> {
+    let path = request.uri().path();
+    if pages(server).contains(&path) { None } else { server.guest.upgrade(request, peer) }
+}
+
+async fn respond(request: &Request<Incoming>, server: &Arc<HttpServer>) -> Response<Full<Bytes>> {
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    broker.nats.monitor().asked_for(request.uri().path());
-    let (broker, uri) = (Arc::clone(broker), request.uri().clone());
+    server.guest.asked_for(request.uri().path());
+    let (server, uri) = (Arc::clone(server), request.uri().clone());
     match uri.path() {
-        "/healthz" => health(&broker),
-        "/" => index(),
-        _ => broker.aside.run(page(Arc::clone(&broker), uri)).await,
+        "/healthz" => health(&server.node),
+        "/" => index(&server),
+        _ => server.aside.run(page(Arc::clone(&server), uri)).await,
     }
 }
 
 /// A page that may be long. It is made beside the event loops: a client may ask for a hundred at once.
-async fn page(broker: Arc<Broker>, uri: Uri) -> Response<Full<Bytes>> {
+async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
     match uri.path() {
-        "/metrics" => metrics(&broker),
-        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&broker).await),
-        path => match monitor::respond(&broker, path, uri.query().unwrap_or_default()).await {
+        "/metrics" => metrics(&server),
+        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&server.node).await),
+        path => match server.guest.page(path.to_owned(), uri.query().unwrap_or_default().to_owned()).await {
             Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
             Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
             None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
@@ -205,18 +255,16 @@ async fn page(broker: Arc<Broker>, uri: Uri) -> Response<Full<Bytes>> {
 }
 
 /// All pages but the one that lists them.
-fn pages() -> impl Iterator<Item = &'static str> {
-    ["/healthz", "/metrics", "/clusterz"].into_iter().chain(monitor::paths())
-}
-
-/// True if there is a page at this path, other than the list of pages.
-pub(crate) fn is_page(path: &str) -> bool {
-    pages().any(|page| page == path)
+fn pages(server: &HttpServer) -> Vec<&'static str> {
+    let mut pages = vec!["/healthz", "/metrics", "/clusterz"];
+    pages.extend(server.guest.paths());
+    pages
 }
 
 /// Links to all pages.
-fn index() -> Response<Full<Bytes>> {
-    let links: String = pages().map(|path| format!("<li><a href=\"{path}\">{path}</a></li>\n")).collect();
+fn index(server: &HttpServer) -> Response<Full<Bytes>> {
+    let link = |path| format!("<li><a href=\"{path}\">{path}</a></li>\n");
+    let links: String = pages(server).into_iter().map(link).collect();
     let head =
         "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";
     let page = format!("{head}\n<body>\n<h1>tailrace</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n");
@@ -225,8 +273,8 @@ fn index() -> Response<Full<Bytes>> {
 
 /// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted. What serves
 /// and needs attention is named beside either: a restart, which a failed probe brings, would not help.
-fn health(broker: &Broker) -> Response<Full<Bytes>> {
-    let (problems, warnings) = (broker.problems(), broker.warnings());
+fn health(node: &Node) -> Response<Full<Bytes>> {
+    let (problems, warnings) = (node.problems(), node.warnings());
     let (status, mut body) = if problems.is_empty() {
         (StatusCode::OK, serde_json::json!({ "status": "ok" }))
     } else {
@@ -239,8 +287,8 @@ fn health(broker: &Broker) -> Response<Full<Bytes>> {
     typed(status, "application/json", format!("{body}\n"))
 }
 
-fn metrics(broker: &Broker) -> Response<Full<Bytes>> {
-    match broker.metrics.page() {
+fn metrics(server: &HttpServer) -> Response<Full<Bytes>> {
+    match server.metrics.page() {
         Ok(page) => typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }

@@ -5,17 +5,16 @@
 //! `partitions/append` -> `tailrace-replication` -> `tailrace-log`, and back through the connection's ordered replies.
 //! The road of a published NATS message is in `nats`.
 //!
-//! Deliberately not here: what may be appended (replication), what topics and settings there are (broker), bytes on
+//! Deliberately not here: what may be appended (replication), what topics and settings there are (metadata, config), bytes on
 //! disk (log) and on the wire (kafka-wire, records).
 
 mod aside;
 mod ask;
-mod broker;
 mod budget;
 mod cleaner;
+mod clock;
 mod cluster;
 mod collector;
-mod connection;
 mod controller;
 mod coordinators;
 mod dirty;
@@ -24,10 +23,11 @@ mod group_collector;
 mod half_read;
 mod http;
 mod kafka;
-mod listener;
 mod memory;
 mod metrics;
 mod nats;
+mod nats_on_http;
+mod node;
 mod outbox;
 mod partitions;
 mod peers;
@@ -43,7 +43,7 @@ mod taps;
 mod tls;
 mod transport;
 
-pub use cluster::{ClusterError, JoinError};
+pub use cluster::{Addresses, ClusterError, JoinError};
 pub use controller::log::MetadataError;
 #[cfg(feature = "test-hooks")]
 pub use disk::DiskWatcher;
@@ -51,5 +51,5 @@ pub use disk::{ServerDisk, ServerFile};
 #[cfg(fuzzing)]
 pub use peers::fuzzing;
 pub use runtime::build_runtime;
-pub use start::{Addresses, Server, StartError, Startup, start};
+pub use start::{Server, StartError, Startup, start};
 pub use tls::TlsError;

@@ -7,10 +7,7 @@
 //! subscriptions lie in pieces of any size. glibc keeps such memory for the arena it came from, for ever: after one bad hour a server
 //! would hold gigabytes that nobody uses.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use crate::broker::Broker;
 
 /// How often it is looked whether much was freed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
@@ -47,20 +44,27 @@ fn set_thresholds() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn set_thresholds() {}
 
-/// Gives memory back after slow consumers, requests, answers or subscriptions held much of it. Runs until the task is dropped.
-pub(crate) async fn give_back(broker: Arc<Broker>) {
+/// Memory that comes and goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Held {
+    /// Bytes that are held now.
+    pub(crate) bytes: usize,
+    /// The most that was held since this was asked last.
+    pub(crate) most_bytes: usize,
+    /// Much was freed since, whatever the numbers say.
+    pub(crate) freed_much: bool,
+}
+
+/// Gives memory back after slow consumers, requests, answers or subscriptions held much of it: `held` says how much they do. Runs until
+/// the task is dropped.
+pub(crate) async fn give_back(held: impl Fn() -> Held) {
     let mut most = 0;
     loop {
         tokio::time::sleep(LOOK_INTERVAL).await;
-        let front = &broker.nats;
-        let waiting: usize = front.clients().iter().map(|client| client.pending_bytes()).sum();
-        let waiting = waiting + broker.budget.used() + broker.aside.used() + broker.half_read.used();
-        let most_since = broker.budget.take_most() + broker.aside.take_most() + broker.half_read.take_most();
-        most = most.max(most_since);
-        most = most.max(waiting);
-        let freed = front.take_freed_much();
-        if freed || most - waiting >= MUCH_BYTES {
-            most = waiting;
+        let held = held();
+        most = most.max(held.most_bytes).max(held.bytes);
+        if held.freed_much || most - held.bytes >= MUCH_BYTES {
+            most = held.bytes;
             // It walks through all arenas: not on an event loop. A panic in there concerns nobody.
             let _ = tokio::task::spawn_blocking(trim).await;
         }

@@ -36,3 +36,9 @@ pub fn build_runtime(config: &BrokerConfig) -> std::io::Result<tokio::runtime::R
         .enable_all()
         .build()
 }
+
+/// Ends when the server is stopping, also if that was before `receiver` subscribed.
+pub(crate) async fn stopped(receiver: &mut tokio::sync::watch::Receiver<bool>) {
+    // An error means that the server is gone.
+    let _ = receiver.wait_for(|stopping| *stopping).await;
+}

@@ -19,21 +19,23 @@ use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use crate::aside::Aside;
-use crate::broker::{Broker, Limits};
 use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
-use crate::cluster::{self, ClusterError, Entered, Links, Own, Registration};
-use crate::collector::BrokerCollector;
+use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
+use crate::collector::NodeCollector;
 use crate::controller::log::{self, MetadataError, OpenLog};
 use crate::controller::{ControllerShell, Hold, ProducerIdBlock, Tools};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::disk::ServerDisk;
 use crate::group_collector::GroupCollector;
-use crate::kafka::{FetchSessions, api_name};
-use crate::memory;
+use crate::http::{self, HttpServer};
+use crate::kafka::{self, FetchSessions, KafkaServer, Limits, api_name};
+use crate::memory::{self, Held};
 use crate::metrics::Metrics;
-use crate::nats::{self, Auth, AuthError, NatsFront};
+use crate::nats::{self, Auth, AuthError, NatsFront, NatsServer, PendingCollector};
+use crate::nats_on_http::NatsOnHttp;
+use crate::node::Node;
 use crate::partitions::{
     Flusher, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost, tick,
 };
@@ -43,7 +45,6 @@ use crate::share::ShareGroups;
 use crate::space::{self, DiskSpace};
 use crate::taps::Taps;
 use crate::tls::{Tls, TlsError};
-use crate::{http, listener};
 
 /// Threads that step replicas. A step may wait for the disk.
 const STEP_THREADS: usize = 4;
@@ -132,23 +133,11 @@ pub enum StartError {
     Threads(#[source] io::Error),
 }
 
-/// Where a server listens.
-#[derive(Clone, Copy, Debug)]
-pub struct Addresses {
-    /// The Kafka protocol.
-    pub kafka: SocketAddr,
-    /// The NATS protocol; `None` if that is off.
-    pub nats: Option<SocketAddr>,
-    /// Health and metrics.
-    pub http: SocketAddr,
-    /// Other nodes; `None` if this one is alone.
-    pub cluster: Option<SocketAddr>,
-}
-
 /// A running server.
 pub struct Server {
     addresses: Addresses,
-    pub(crate) broker: Arc<Broker>,
+    node: Arc<Node>,
+    nats: Arc<NatsFront>,
     kafka: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
     grace: Duration,
@@ -168,7 +157,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let mut own = Own::open(&data_dir, config.node())?;
     let tls = Tls::load(&config)?;
     let auth = Auth::load(&config)?;
-    let kafka = listen("kafka", &config.kafka).await?;
+    let kafka_listener = listen("kafka", &config.kafka).await?;
     let http = listen("http", &config.http).await?;
     let nats = match config.nats_address() {
         Some(address) => Some(listen("nats", address).await?),
@@ -176,7 +165,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     };
     let nats_address = nats.as_ref().map(local).transpose()?;
     let mut addresses =
-        Addresses { kafka: local(&kafka)?, nats: nats_address, http: local(&http)?, cluster: None };
+        Addresses { kafka: local(&kafka_listener)?, nats: nats_address, http: local(&http)?, cluster: None };
     warn_if_open_to_all(&addresses, &config, tls.as_deref(), &auth);
 
     let metrics = Arc::new(Metrics::new(api_name));
@@ -212,7 +201,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let entered = enter_cluster(&mut own, &config, &addresses, &metrics, &front, renews).await?;
+    let entered =
+        enter_cluster(&mut own, &config, &addresses, &metrics, Arc::clone(&front) as _, renews).await?;
     if let Some(entered) = &entered {
         addresses.cluster = Some(entered.bound);
         if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
@@ -244,15 +234,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let blocking = usize::try_from(config.tailrace_io_threads).unwrap_or(1);
     let aside = Aside::start(blocking, &metrics).map_err(StartError::Threads)?;
     let stepper = Stepper::start(STEP_THREADS).map_err(StartError::Threads)?;
-    let broker = Arc::new(Broker {
+    let node = Arc::new(Node {
         links,
-        limits: Limits::of(&config),
-        half_read: Arc::default(),
-        budget: RequestBudget::new(
-            usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
-            metrics.request_memory.clone(),
-        ),
-        aside,
         controller,
         cleaner: Cleaner::default(),
         scrubber: Scrubber::default(),
@@ -261,54 +244,80 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         flusher: context.flusher,
         stepper,
         dirty: context.dirty,
-        fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
         taps: Taps::new([Arc::clone(&front) as _]),
         relay: Relay::new(&config, Some(nats::NAME), front.metrics().capture.retries.clone()),
-        nats: front,
+        link_user: Arc::clone(&front) as _,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
-        tls,
         cluster_id: own.cluster_id().to_owned(),
         receiver: entered.as_ref().map(|entered| Arc::clone(&entered.receiver)),
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         space,
-        connections: AtomicUsize::new(0),
         stopping: watch::Sender::new(false),
-        metrics,
+        metrics: Arc::clone(&metrics),
     });
-    broker.metrics.add(|registry| broker.nats.register_into(registry));
-    broker.metrics.add(|registry| broker.links.register_into(registry));
-    broker.metrics.register_collector(Box::new(BrokerCollector(Arc::downgrade(&broker))));
-    broker.cleaner.start(&broker).map_err(StartError::Threads)?;
-    broker.scrubber.start(&broker).map_err(StartError::Threads)?;
-    broker.metrics.register_collector(Box::new(GroupCollector::new(&broker)));
+    let kafka_server = Arc::new(KafkaServer {
+        node: Arc::clone(&node),
+        limits: Limits::of(&config),
+        metrics: Arc::clone(&metrics),
+        budget: RequestBudget::new(
+            usize::try_from(config.queued_max_request_bytes).unwrap_or(usize::MAX),
+            metrics.request_memory.clone(),
+        ),
+        half_read: Arc::default(),
+        aside: Arc::new(aside),
+        fetch_sessions: FetchSessions::new(slots, Arc::clone(&metrics)),
+        tls: tls.clone(),
+        connections: AtomicUsize::new(0),
+    });
+    let nats_server = Arc::new(NatsServer {
+        front: Arc::clone(&front),
+        node: Arc::clone(&node),
+        tls: tls.clone(),
+        kafka_connections: metrics.connections.clone(),
+    });
+    let http_server = Arc::new(HttpServer {
+        node: Arc::clone(&node),
+        metrics: Arc::clone(&metrics),
+        aside: Arc::clone(&kafka_server.aside),
+        tls: tls.clone(),
+        guest: Arc::new(NatsOnHttp(Arc::clone(&nats_server))),
+    });
+    metrics.add(|registry| front.register_into(registry));
+    metrics.add(|registry| node.links.register_into(registry));
+    metrics.register_collector(Box::new(NodeCollector(Arc::downgrade(&node))));
+    metrics.register_collector(Box::new(PendingCollector(Arc::downgrade(&front))));
+    node.cleaner.start(&node).map_err(StartError::Threads)?;
+    node.scrubber.start(&node).map_err(StartError::Threads)?;
+    metrics.register_collector(Box::new(GroupCollector::new(&node)));
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
-    let follower = tokio::spawn(follow_metadata(Arc::clone(&broker)));
+    let follower = tokio::spawn(follow_metadata(Arc::clone(&node)));
     if let Some(entered) = entered {
-        live_in_cluster(&broker, entered, &config, &addresses).await?;
+        live_in_cluster(&node, entered, &config, &addresses).await?;
     }
     let mut others = vec![
-        tokio::spawn(http::serve(http, Arc::clone(&broker))),
-        tokio::spawn(keep_up(Arc::clone(&broker))),
-        tokio::spawn(replace_lost(Arc::clone(&broker))),
+        tokio::spawn(http::serve(http, http_server)),
+        tokio::spawn(keep_up(Arc::clone(&node))),
+        tokio::spawn(replace_lost(Arc::clone(&node))),
         follower,
-        tokio::spawn(memory::give_back(Arc::clone(&broker))),
-        tokio::spawn(space::watch(Arc::clone(&broker))),
-        tokio::spawn(run_coordinators(Arc::clone(&broker))),
-        tokio::spawn(ShareGroups::sweep(Arc::clone(&broker))),
-        tokio::spawn(Arc::clone(&broker.dirty).watch()),
-        tokio::spawn(remember_nodes(Arc::clone(&broker), own)),
+        tokio::spawn(memory::give_back(held_memory(Arc::clone(&kafka_server), Arc::clone(&front)))),
+        tokio::spawn(space::watch(Arc::clone(&node))),
+        tokio::spawn(run_coordinators(Arc::clone(&node))),
+        tokio::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        tokio::spawn(Arc::clone(&node.dirty).watch()),
+        tokio::spawn(remember_nodes(Arc::clone(&node), own)),
     ];
     if let Some(listener) = nats {
-        others.push(tokio::spawn(nats::serve(listener, Arc::clone(&broker))));
+        others.push(tokio::spawn(nats::serve(listener, nats_server)));
     }
-    others.extend(broker.tls.clone().map(|tls| tokio::spawn(tls.watch())));
+    others.extend(tls.map(|tls| tokio::spawn(tls.watch())));
     Ok(Server {
         addresses,
-        kafka: tokio::spawn(listener::serve(kafka, Arc::clone(&broker), grace)),
+        kafka: tokio::spawn(kafka::serve(kafka_listener, kafka_server, grace)),
         others,
         grace,
         runtime: tokio::runtime::Handle::current(),
-        broker,
+        node,
+        nats: front,
         _lock: lock,
     })
 }
@@ -319,7 +328,7 @@ async fn enter_cluster(
     config: &BrokerConfig,
     addresses: &Addresses,
     metrics: &Metrics,
-    front: &Arc<NatsFront>,
+    link_user: Arc<dyn LinkUser>,
     renews: bool,
 ) -> Result<Option<Entered>, StartError> {
     let Some(address) = config.cluster_address() else {
@@ -340,7 +349,7 @@ async fn enter_cluster(
     let listener = listen("cluster.listen", address).await?;
     // Told before anybody is asked: a node that others cannot reach is of no use to them.
     let registration = RegisterNode { renews, ..cluster::registration(config, addresses)? };
-    Ok(Some(cluster::enter(own, config, listener, tls, metrics, front, registration).await?))
+    Ok(Some(cluster::enter(own, config, listener, tls, metrics, link_user, registration).await?))
 }
 
 /// How long a node that starts waits for the newest metadata.
@@ -348,7 +357,7 @@ const METADATA_MAX: Duration = Duration::from_secs(5);
 
 /// Begins to take part. Ends when this node knows of itself.
 async fn live_in_cluster(
-    broker: &Arc<Broker>,
+    here: &Arc<Node>,
     entered: Entered,
     config: &BrokerConfig,
     addresses: &Addresses,
@@ -357,26 +366,26 @@ async fn live_in_cluster(
     let replica = Some(entered.replica);
     let node =
         RegisterNode { directory: entered.directory, cluster: entered.address.clone(), replica, ..node };
-    let founds = entered.founds().then(|| broker.cluster_id.clone());
-    entered.receiver.set_broker(broker);
-    cluster::connect_to_nodes(broker);
-    tokio::spawn(tick(Arc::clone(broker)));
+    let founds = entered.founds().then(|| here.cluster_id.clone());
+    entered.receiver.set_node(here);
+    cluster::connect_to_nodes(here);
+    tokio::spawn(tick(Arc::clone(here)));
     let (answered, answer) = oneshot::channel();
-    tokio::spawn(cluster::run(Arc::clone(broker), Registration { node, founds, answered }));
-    if entered.is_new || broker.controller.is_held() {
+    tokio::spawn(cluster::run(Arc::clone(here), Registration { node, founds, answered }));
+    if entered.is_new || here.controller.is_held() {
         tracing::info!("waiting for the cluster's metadata");
-        cluster::known_to_itself(broker).await;
+        cluster::known_to_itself(here).await;
     }
     // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
     let newest = async {
         // It lasts as long as the node does.
         answer.await.unwrap_or(Ok(()))?;
-        Ok(broker.controller.catch_up(broker.now()).await.is_ok())
+        Ok(here.controller.catch_up(here.now()).await.is_ok())
     };
     let caught_up = tokio::time::timeout(METADATA_MAX, newest).await.unwrap_or(Ok(false));
     if !caught_up.map_err(StartError::NotRegistered)? {
-        if broker.links.peers().is_some_and(Peers::number_is_taken) {
-            return Err(StartError::NumberTaken(broker.node()));
+        if here.links.peers().is_some_and(Peers::number_is_taken) {
+            return Err(StartError::NumberTaken(here.id()));
         }
         tracing::warn!("no controller answers: this node begins with the metadata that it has");
     }
@@ -391,56 +400,65 @@ impl Server {
 
     /// What the listeners share, for tests from within.
     #[cfg(test)]
-    pub(crate) fn broker(&self) -> &Arc<Broker> {
-        &self.broker
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 
     /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
     /// `tailrace.nats.lame.duck.duration.ms`. The task ends when they are gone; then [`Server::stop`] is due.
     pub fn lame_duck(&self) -> JoinHandle<()> {
-        let broker = Arc::clone(&self.broker);
-        self.runtime.spawn(async move { broker.nats.lame_duck().await })
+        let nats = Arc::clone(&self.nats);
+        self.runtime.spawn(async move { nats.lame_duck().await })
     }
 
     /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
     /// Returns how many partitions could not be closed cleanly; the next start recovers those.
     pub async fn stop(self) -> usize {
-        if self.broker.links.peers().is_some() && self.broker.config().controlled_shutdown_enable {
-            cluster::hand_over(&self.broker, HAND_OVER_MAX).await;
+        if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
+            cluster::hand_over(&self.node, HAND_OVER_MAX).await;
         }
-        self.broker.stopping.send_replace(true);
-        let (kafka, ()) = tokio::join!(self.kafka, self.broker.nats.stop(self.grace));
+        self.node.stopping.send_replace(true);
+        let (kafka, ()) = tokio::join!(self.kafka, self.nats.stop(self.grace));
         if let Err(error) = kafka {
             tracing::error!(%error, "the Kafka listener panicked");
         }
         for task in &self.others {
             task.abort();
         }
-        let broker = Arc::clone(&self.broker);
+        let node = Arc::clone(&self.node);
         let stop = move || {
-            broker.cleaner.stop();
-            broker.scrubber.stop();
-            broker.stepper.stop();
-            broker.flusher.stop();
+            node.cleaner.stop();
+            node.scrubber.stop();
+            node.stepper.stop();
+            node.flusher.stop();
         };
         if tokio::task::spawn_blocking(stop).await.is_err() {
             tracing::error!("stopping the cleaner or the flusher panicked");
         }
-        let failed = close_all(&self.broker).await;
-        self.broker.controller.close().await;
-        if let Some(peers) = self.broker.links.peers() {
+        let failed = close_all(&self.node).await;
+        self.node.controller.close().await;
+        if let Some(peers) = self.node.links.peers() {
             peers.stop().await;
         }
         failed
     }
 }
 
-async fn follow_metadata(broker: Arc<Broker>) {
-    broker.controller.follow(&broker).await;
+/// What requests, answers and slow consumers hold.
+fn held_memory(kafka: Arc<KafkaServer>, nats: Arc<NatsFront>) -> impl Fn() -> Held {
+    move || Held {
+        bytes: nats.pending_bytes() + kafka.budget.used() + kafka.aside.used() + kafka.half_read.used(),
+        most_bytes: kafka.budget.take_most() + kafka.aside.take_most() + kafka.half_read.take_most(),
+        freed_much: nats.take_freed_much(),
+    }
 }
 
-async fn run_coordinators(broker: Arc<Broker>) {
-    broker.coordinators.run(&broker).await;
+async fn follow_metadata(node: Arc<Node>) {
+    node.controller.follow(&node).await;
+}
+
+async fn run_coordinators(node: Arc<Node>) {
+    node.coordinators.run(&node).await;
 }
 
 /// Opens the metadata log, and replays it.
@@ -465,10 +483,10 @@ fn lost(error: StartError, data_dir: &Path) -> StartError {
 }
 
 /// Keeps in the data folder where the other nodes are, for as long as the server runs: a node whose metadata log is damaged asks them.
-async fn remember_nodes(broker: Arc<Broker>, mut own: Own) {
-    let mut changes = broker.controller.changes();
+async fn remember_nodes(node: Arc<Node>, mut own: Own) {
+    let mut changes = node.controller.changes();
     loop {
-        let image = broker.image();
+        let image = node.image();
         let nodes = image.nodes().map(|n| (n.registration.node.get(), n.registration.cluster.clone()));
         let nodes: Vec<_> = nodes.collect();
         if !nodes.is_empty() {

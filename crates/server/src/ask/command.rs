@@ -8,8 +8,8 @@ use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 use tailrace_types::Offset;
 
 use super::{AnyQuestion, COMMAND_TIMEOUT, Question};
-use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::node::Node;
 
 /// Carry out a command, as the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,8 +61,8 @@ impl Question for Execute {
         AnyQuestion::Execute(Box::new(self))
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> Outcome {
-        match broker.controller.execute_here(self.0, broker.now()).await {
+    async fn answer(self, node: &Arc<Node>) -> Outcome {
+        match node.controller.execute_here(self.0, node.now()).await {
             Ok(done) => {
                 let text = |record: &MetadataRecord| String::from_utf8(record.encode()).unwrap_or_default();
                 Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
 
 use super::{AnyQuestion, Question, STEP_TIMEOUT};
-use crate::broker::Broker;
 use crate::cluster;
+use crate::node::Node;
 
 /// Hand a partition that the node leads to another replica.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,8 +35,8 @@ impl Question for HandOver {
         AnyQuestion::HandOver(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> bool {
+    async fn answer(self, node: &Arc<Node>) -> bool {
         let group = RaftGroup { topic: TopicId(self.topic), partition: PartitionId(self.partition) };
-        cluster::hand_to(broker, group, ReplicaId(self.to)).await
+        cluster::hand_to(node, group, ReplicaId(self.to)).await
     }
 }

@@ -9,8 +9,8 @@ use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{ProducerEpoch, ProducerId, TopicPartition};
 
 use super::{AnyQuestion, COMMIT_TIMEOUT, NamedPartition, Question};
-use crate::broker::Broker;
 use crate::coordinators::{append_any_marker, committed};
+use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionSlot};
 
 /// Append the marker to partitions that the node leads, and wait until they are committed.
@@ -72,17 +72,17 @@ impl Question for AppendMarkers {
         AnyQuestion::AppendMarkers(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> Over {
+    async fn answer(self, node: &Arc<Node>) -> Over {
         let marker = self.marker();
         if self.producer < 0 || self.epoch < 0 {
             return Over::default();
         }
         let (mut over, mut appended) = (BTreeSet::new(), Vec::new());
         for named in self.partitions {
-            let topic = broker.topics().by_name(&named.0);
+            let topic = node.topics().by_name(&named.0);
             let slot = topic.as_ref().and_then(|topic| topic.partition(named.1));
             let Some(PartitionSlot::Online(handle)) = slot else { continue };
-            match append_any_marker(broker, handle, marker).await {
+            match append_any_marker(node, handle, marker).await {
                 Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
                 Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),
                 // It is asked for again.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tailrace_types::{Offset, TopicId};
 
 use super::{AnyQuestion, LOOK_TIMEOUT, Question};
-use crate::broker::Broker;
+use crate::node::Node;
 
 /// The high watermark of a partition that the node leads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,8 +33,8 @@ impl Question for HighWatermarkOf {
         AnyQuestion::HighWatermarkOf(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> Option<i64> {
-        let topic = broker.topics().by_id(self.topic)?;
+    async fn answer(self, node: &Arc<Node>) -> Option<i64> {
+        let topic = node.topics().by_id(self.topic)?;
         let handle = topic.partition(self.partition)?.handle()?;
         handle.leads()?;
         let high_watermark: Offset = handle.bounds().high_watermark;

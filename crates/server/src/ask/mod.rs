@@ -32,8 +32,8 @@ pub(crate) use self::share::{
     ShareQuestion, ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
 };
 pub(crate) use self::transactions::{EnterTransaction, Entered, NotEntered, enter_transaction};
-use crate::broker::Broker;
 use crate::cluster::Links;
+use crate::node::Node;
 use crate::peers::{PeerError, RequestError, RequestKind};
 
 /// Version of the encoding. It is raised when a question means something else than before; a new question needs no new one.
@@ -69,7 +69,7 @@ pub(crate) trait Question: Serialize + Sized {
     fn on_the_wire(self) -> AnyQuestion;
 
     /// What the node that is asked does. It is carried out whole, also if the asker is gone meanwhile.
-    fn answer(self, broker: &Arc<Broker>) -> impl Future<Output = Self::Answer> + Send;
+    fn answer(self, node: &Arc<Node>) -> impl Future<Output = Self::Answer> + Send;
 }
 
 /// All there are.
@@ -104,7 +104,7 @@ pub(crate) async fn ask<Q: Question>(
 
 /// Answers the node `from`.
 pub(crate) async fn serve(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     from: Option<NodeId>,
     body: &[u8],
 ) -> Result<Bytes, RequestError> {
@@ -114,23 +114,20 @@ pub(crate) async fn serve(
         return Err(RequestError::Failed(reason));
     }
     match decode(body).map_err(RequestError::Failed)? {
-        AnyQuestion::AppendMarkers(question) => answer(broker, question).await,
-        AnyQuestion::ChangeKnown(question) => answer(broker, question).await,
-        AnyQuestion::DescribeQuorum(question) => answer(broker, question).await,
-        AnyQuestion::EnterTransaction(question) => answer(broker, question).await,
-        AnyQuestion::Execute(question) => answer(broker, *question).await,
-        AnyQuestion::HandOver(question) => answer(broker, question).await,
-        AnyQuestion::HighWatermarkOf(question) => answer(broker, question).await,
-        AnyQuestion::Share(question) => answer(broker, question).await,
+        AnyQuestion::AppendMarkers(question) => answer(node, question).await,
+        AnyQuestion::ChangeKnown(question) => answer(node, question).await,
+        AnyQuestion::DescribeQuorum(question) => answer(node, question).await,
+        AnyQuestion::EnterTransaction(question) => answer(node, question).await,
+        AnyQuestion::Execute(question) => answer(node, *question).await,
+        AnyQuestion::HandOver(question) => answer(node, question).await,
+        AnyQuestion::HighWatermarkOf(question) => answer(node, question).await,
+        AnyQuestion::Share(question) => answer(node, question).await,
     }
 }
 
-async fn answer<Q: Question + Send + 'static>(
-    broker: &Arc<Broker>,
-    question: Q,
-) -> Result<Bytes, RequestError> {
-    let broker = Arc::clone(broker);
-    let answered = tokio::spawn(async move { question.answer(&broker).await }).await;
+async fn answer<Q: Question + Send + 'static>(node: &Arc<Node>, question: Q) -> Result<Bytes, RequestError> {
+    let node = Arc::clone(node);
+    let answered = tokio::spawn(async move { question.answer(&node).await }).await;
     answered.map(|answer| encode(&answer)).map_err(|error| RequestError::Failed(error.to_string()))
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tailrace_types::{NodeId, Offset, ReplicaId};
 
 use super::{AnyQuestion, LOOK_TIMEOUT, Question};
-use crate::broker::Broker;
+use crate::node::Node;
 
 /// Who keeps the metadata?
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,33 +38,33 @@ pub(crate) struct QuorumReplica {
 
 impl Quorum {
     /// `None` if this node does not lead the metadata log.
-    pub(crate) async fn of(broker: &Broker) -> Option<Self> {
-        let handle = broker.controller.handle();
+    pub(crate) async fn of(node: &Node) -> Option<Self> {
+        let handle = node.controller.handle();
         let (log, epoch) = (&handle.reader, handle.leads()?);
         let of = |voters, learners| Self {
-            leader: broker.node().get(),
+            leader: node.id().get(),
             epoch: epoch.get(),
             high_watermark: log.high_watermark().get(),
             voters,
             learners,
         };
         let Some(members) = handle.members().await else {
-            let own = QuorumReplica::of(broker, broker.node(), Some(log.log_end().offset()));
+            let own = QuorumReplica::of(node, node.id(), Some(log.log_end().offset()));
             return Some(of(vec![own], Vec::new()));
         };
         let ids: Vec<ReplicaId> = members.voters.iter().chain(&members.learners).copied().collect();
         let stored: HashMap<ReplicaId, Offset> = handle.stored_by(&ids).await.into_iter().collect();
-        let describe = |id: &ReplicaId| QuorumReplica::of(broker, id.node(), stored.get(id).copied());
+        let describe = |id: &ReplicaId| QuorumReplica::of(node, id.node(), stored.get(id).copied());
         let all = |ids: &[ReplicaId]| ids.iter().map(describe).collect();
         Some(of(all(&members.voters), all(&members.learners)))
     }
 }
 
 impl QuorumReplica {
-    fn of(broker: &Broker, node: NodeId, stored: Option<Offset>) -> Self {
-        let heard = if node == broker.node() { Some(Duration::ZERO) } else { broker.silence(node) };
+    fn of(here: &Node, node: NodeId, stored: Option<Offset>) -> Self {
+        let heard = if node == here.id() { Some(Duration::ZERO) } else { here.silence(node) };
         let heard_at =
-            heard.map(|silence| broker.now().0 - i64::try_from(silence.as_millis()).unwrap_or(i64::MAX));
+            heard.map(|silence| here.now().0 - i64::try_from(silence.as_millis()).unwrap_or(i64::MAX));
         Self { node: node.get(), stored: stored.map(Offset::get), heard_at_ms: heard_at }
     }
 }
@@ -79,7 +79,7 @@ impl Question for DescribeQuorum {
         AnyQuestion::DescribeQuorum(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> Option<Quorum> {
-        Quorum::of(broker).await
+    async fn answer(self, node: &Arc<Node>) -> Option<Quorum> {
+        Quorum::of(node).await
     }
 }

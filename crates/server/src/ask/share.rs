@@ -11,8 +11,8 @@ use tailrace_coordination::share::{ShareAnswer, SharePartitionKey, ShareRequest,
 use tailrace_types::NodeId;
 
 use super::{AnyQuestion, Question, STEP_TIMEOUT, ask};
-use crate::broker::Broker;
 use crate::coordinators::CoordinatorFailure;
+use crate::node::Node;
 use crate::share::state::{StateFailure, ask_all_here, ask_here};
 
 /// About the state of share groups.
@@ -41,53 +41,49 @@ pub(crate) enum ShareAnswers {
 
 /// Asks the node that coordinates.
 pub(crate) async fn ask_share_coordinator(
-    broker: &Broker,
+    here: &Node,
     node: NodeId,
     request: ShareRequest,
 ) -> Result<ShareAnswer, StateFailure> {
-    let mut answers = put(broker, node, ShareQuestion::One(request)).await?;
+    let mut answers = put(here, node, ShareQuestion::One(request)).await?;
     answers.pop().ok_or_else(|| unavailable("a node's answer is empty"))
 }
 
 /// Asks all coordinators that other nodes have.
 pub(crate) async fn ask_share_coordinators_elsewhere(
-    broker: &Broker,
+    here: &Node,
     request: &ShareRequest,
 ) -> Result<Vec<ShareAnswer>, StateFailure> {
     let mut answers = Vec::new();
-    for node in others(broker) {
-        answers.extend(put(broker, node, ShareQuestion::All(request.clone())).await?);
+    for node in others(here) {
+        answers.extend(put(here, node, ShareQuestion::All(request.clone())).await?);
     }
     Ok(answers)
 }
 
 /// Tells the other nodes that what they have in use of a share-partition counts no more. One that does not hear it finds out when
 /// it next keeps something: the state's epoch is another one then.
-pub(crate) async fn forget_share_partition_elsewhere(broker: &Broker, key: &SharePartitionKey) {
-    for node in others(broker) {
-        if let Err(error) = put(broker, node, ShareQuestion::Forget(key.coordinator_key())).await {
+pub(crate) async fn forget_share_partition_elsewhere(here: &Node, key: &SharePartitionKey) {
+    for node in others(here) {
+        if let Err(error) = put(here, node, ShareQuestion::Forget(key.coordinator_key())).await {
             tracing::debug!(%node, %error, share_partition = %key, "a node does not forget a share-partition");
         }
     }
 }
 
 /// The other nodes that are there.
-fn others(broker: &Broker) -> Vec<NodeId> {
-    if broker.links.peers().is_none() {
+fn others(here: &Node) -> Vec<NodeId> {
+    if here.links.peers().is_none() {
         return Vec::new();
     }
-    let image = broker.image();
+    let image = here.image();
     let live = image.nodes().filter(|node| !node.fenced).map(|node| node.registration.node);
-    live.filter(|node| *node != broker.node()).collect()
+    live.filter(|node| *node != here.id()).collect()
 }
 
-async fn put(
-    broker: &Broker,
-    node: NodeId,
-    question: ShareQuestion,
-) -> Result<Vec<ShareAnswer>, StateFailure> {
+async fn put(here: &Node, node: NodeId, question: ShareQuestion) -> Result<Vec<ShareAnswer>, StateFailure> {
     // It may have died just now, and another one coordinates soon.
-    let answer = ask(&broker.links, node, question).await.map_err(|error| {
+    let answer = ask(&here.links, node, question).await.map_err(|error| {
         tracing::debug!(%node, %error, "a share coordinator could not be asked");
         CoordinatorFailure::Elsewhere
     })?;
@@ -112,18 +108,18 @@ impl Question for ShareQuestion {
         AnyQuestion::Share(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> ShareAnswers {
+    async fn answer(self, node: &Arc<Node>) -> ShareAnswers {
         let answers = match self {
-            Self::One(request) => ask_here(broker, request).await.map(|answer| vec![answer]),
+            Self::One(request) => ask_here(node, request).await.map(|answer| vec![answer]),
             Self::All(request) => {
                 if let ShareRequest::GroupDeleted { group } = &request {
-                    broker.share.forget_group(group);
+                    node.share.forget_group(group);
                 }
-                ask_all_here(broker, &request).await
+                ask_all_here(node, &request).await
             }
             Self::Forget(text) => {
                 if let Some(key) = SharePartitionKey::parse(&text) {
-                    broker.share.forget(&key);
+                    node.share.forget(&key);
                 }
                 Ok(Vec::new())
             }

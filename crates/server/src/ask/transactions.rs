@@ -13,8 +13,8 @@ use tailrace_coordination::transactions::{
 use tailrace_types::{NodeId, ProducerEpoch, ProducerId, TopicPartition};
 
 use super::{AnyQuestion, NamedPartition, Question, STEP_TIMEOUT, ask};
-use crate::broker::Broker;
 use crate::coordinators::CoordinatorFailure;
+use crate::node::Node;
 
 /// Are the partitions in the transaction?
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,8 +64,8 @@ impl EnterTransaction {
     }
 
     /// The partitions, all of which are known here.
-    fn known_partitions(&self, broker: &Broker) -> Result<BTreeSet<TopicPartition>, NotEntered> {
-        let topics = broker.topics();
+    fn known_partitions(&self, node: &Node) -> Result<BTreeSet<TopicPartition>, NotEntered> {
+        let topics = node.topics();
         let known = |named: &NamedPartition| {
             let is_there = topics.by_name(&named.0).is_some_and(|topic| topic.partition(named.1).is_some());
             let unknown = || NotEntered::UnknownPartition(format!("{}-{}", named.0, named.1));
@@ -84,8 +84,8 @@ impl Question for EnterTransaction {
         AnyQuestion::EnterTransaction(self)
     }
 
-    async fn answer(self, broker: &Arc<Broker>) -> Result<Entered, NotEntered> {
-        let partitions = self.known_partitions(broker)?;
+    async fn answer(self, node: &Arc<Node>) -> Result<Entered, NotEntered> {
+        let partitions = self.known_partitions(node)?;
         let Self { transactional_id, adds, .. } = self;
         let producer =
             TransactionalProducer { id: ProducerId(self.producer), epoch: ProducerEpoch(self.epoch) };
@@ -105,7 +105,7 @@ impl Question for EnterTransaction {
                 TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
             }
         };
-        let submitted = broker.coordinators.transactions.submit(broker, &transactional_id, event).await;
+        let submitted = node.coordinators.transactions.submit(node, &transactional_id, event).await;
         let reply = match submitted {
             Ok(pending) => pending.reply().await,
             Err(failure) => Err(failure),
@@ -129,18 +129,18 @@ impl Question for EnterTransaction {
 /// # Errors
 /// [`NotEntered`]. A node that does not answer is a coordinator that is not available.
 pub(crate) async fn enter_transaction(
-    broker: &Arc<Broker>,
+    here: &Arc<Node>,
     question: EnterTransaction,
 ) -> Result<Entered, NotEntered> {
-    let elsewhere = broker.coordinators.transactions.elsewhere(broker, &question.transactional_id).await;
+    let elsewhere = here.coordinators.transactions.elsewhere(here, &question.transactional_id).await;
     let unavailable = |node: NodeId, error: String| {
         tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
         NotEntered::Coordinator(CoordinatorFailure::Unavailable(error))
     };
     match elsewhere.map_err(NotEntered::Coordinator)? {
-        None => question.answer(broker).await,
+        None => question.answer(here).await,
         Some(node) => {
-            let asked = ask(&broker.links, node, question).await;
+            let asked = ask(&here.links, node, question).await;
             asked.map_err(|error| unavailable(node, error.to_string()))?
         }
     }

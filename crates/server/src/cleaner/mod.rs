@@ -18,8 +18,8 @@ use tailrace_config::BrokerConfig;
 use tailrace_log::{HashSecret, KeyMap, Trim};
 use tailrace_types::{TopicId, TopicPartition};
 
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::PartitionHandle;
 use pace::Budget;
 use pick::Candidate;
@@ -69,15 +69,15 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Cleaner {
-    /// Starts the threads. They end with [`Cleaner::stop`], or when the broker is gone.
+    /// Starts the threads. They end with [`Cleaner::stop`], or when the node is gone.
     ///
     /// # Errors
     /// The operating system's, if it gives no thread.
-    pub(crate) fn start(&self, broker: &Arc<Broker>) -> std::io::Result<()> {
-        if !broker.config().log_cleaner_enable {
+    pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
+        if !node.config().log_cleaner_enable {
             return Ok(());
         }
-        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(broker));
+        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(node));
         let manager = std::thread::Builder::new().name("cleaner".to_owned());
         let manager = manager.spawn(move || manage(&shared, &weak))?;
         self.lock_threads().push(manager);
@@ -136,18 +136,18 @@ impl Shared {
 }
 
 /// Keeps as many threads as the settings say; they may change.
-fn manage(shared: &Arc<Shared>, broker: &Weak<Broker>) {
+fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     loop {
-        let Some(alive) = broker.upgrade() else { break };
+        let Some(alive) = node.upgrade() else { break };
         let wanted = alive.config().log_cleaner_threads.min(THREADS_MAX);
         drop(alive);
         threads.retain(|thread| !thread.is_finished());
         // A thread whose number is no longer wanted ends by itself.
         for number in u32::try_from(threads.len()).unwrap_or(u32::MAX)..wanted {
-            let (shared, broker) = (Arc::clone(shared), broker.clone());
+            let (shared, node) = (Arc::clone(shared), node.clone());
             let builder = std::thread::Builder::new().name(format!("cleaner-{number}"));
-            match builder.spawn(move || work(&shared, &broker, number)) {
+            match builder.spawn(move || work(&shared, &node, number)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => tracing::error!(%error, "cannot start a cleaner thread"),
             }
@@ -164,18 +164,18 @@ fn manage(shared: &Arc<Shared>, broker: &Weak<Broker>) {
 }
 
 /// One thread: cleans what is worth it, one partition after the other.
-fn work(shared: &Shared, broker: &Weak<Broker>, number: u32) {
+fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
     let mut idle_until = Instant::now();
-    while let Some(broker) = broker.upgrade() {
-        let config = broker.config();
+    while let Some(node) = node.upgrade() {
+        let config = node.config();
         if shared.is_stopping() || number >= config.log_cleaner_threads {
             return;
         }
         if Instant::now() >= idle_until {
             shared.finish_unfinished();
-            match shared.take_candidate(&broker) {
+            match shared.take_candidate(&node) {
                 Some(candidate) => {
-                    shared.clean(&broker, &candidate, &config);
+                    shared.clean(&node, &candidate, &config);
                     continue;
                 }
                 None => {
@@ -184,7 +184,7 @@ fn work(shared: &Shared, broker: &Weak<Broker>, number: u32) {
                 }
             }
         }
-        drop(broker);
+        drop(node);
         if !shared.wait(
             LOOK.min(idle_until.saturating_duration_since(Instant::now())).max(Duration::from_millis(1)),
         ) {
@@ -200,19 +200,19 @@ fn key_bytes(config: &BrokerConfig) -> usize {
 }
 
 impl Shared {
-    fn clean(&self, broker: &Arc<Broker>, candidate: &Candidate, config: &BrokerConfig) {
+    fn clean(&self, node: &Arc<Node>, candidate: &Candidate, config: &BrokerConfig) {
         let started = Instant::now();
         let secret = HashSecret([crate::random::u64(), crate::random::u64()]);
         // Made anew for each round: between rounds it takes no memory, and its secret lasts for one.
         let mut map = KeyMap::new(key_bytes(config), config.log_cleaner_io_buffer_load_factor, secret);
-        let result = round::run(self, broker, candidate, &mut map);
+        let result = round::run(self, node, candidate, &mut map);
         let which = candidate.which.clone();
         let partition = &candidate.handle.id;
         let mut state = self.lock();
         state.taken.retain(|taken| *taken != which);
         match result {
             Ok(stats) => {
-                broker.metrics.compaction.ran(started.elapsed(), &stats);
+                node.metrics.compaction.ran(started.elapsed(), &stats);
                 tracing::debug!(%partition, ?stats, "compacted");
             }
             Err(RoundError::Stopped(reason)) => {
@@ -221,13 +221,13 @@ impl Shared {
                 state.retry_at.insert(which, Instant::now() + LOOK);
             }
             Err(RoundError::Full(error)) => {
-                broker.metrics.compaction.failures.inc();
+                node.metrics.compaction.failures.inc();
                 tracing::warn!(%partition, %error, "compaction found no space");
                 let pause = Duration::from_millis(config.log_cleaner_backoff_ms.clamp(1000, 1 << 40));
                 state.retry_at.insert(which, Instant::now() + pause);
             }
             Err(RoundError::Failed(reason)) => {
-                broker.metrics.compaction.failures.inc();
+                node.metrics.compaction.failures.inc();
                 tracing::error!(%partition, reason, "the partition cannot be compacted and is left alone until the next start");
                 state.uncleanable.insert(which, reason);
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tailrace_log::{LogError, Pace};
 
 use super::{LOOK, Shared};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
 /// What may be read and written ahead of time: a tenth of a second's worth.
@@ -68,13 +68,13 @@ impl Budget {
 /// The pace of one round.
 pub(super) struct Throttle<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) broker: &'a Arc<Broker>,
+    pub(super) node: &'a Arc<Node>,
     pub(super) handle: &'a PartitionHandle,
 }
 
 impl Throttle<'_> {
     fn rate(&self) -> f64 {
-        self.broker.config().log_cleaner_io_max_bytes_per_second
+        self.node.config().log_cleaner_io_max_bytes_per_second
     }
 
     fn still_wanted(&self) -> Result<(), LogError> {
@@ -83,7 +83,7 @@ impl Throttle<'_> {
             return stopped("the server is stopping");
         }
         let reader = &self.handle.reader;
-        let topics = self.broker.topics();
+        let topics = self.node.topics();
         let topic = topics.by_name(self.handle.id.topic.as_str());
         match topic.filter(|topic| topic.id == reader.log().identity().topic_id) {
             None => stopped("the topic was deleted"),
@@ -108,7 +108,7 @@ impl Pace for Throttle<'_> {
                 return Ok(());
             }
             if !waits {
-                self.broker.metrics.compaction.waits.inc();
+                self.node.metrics.compaction.waits.inc();
                 waits = true;
             }
             self.shared.wait(wait.min(LOOK));

@@ -8,7 +8,7 @@ use tailrace_log::Cleanable;
 use tailrace_replication::CompactionPolicy;
 
 use super::{Cleaner, Shared, State, Which};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
 /// Least buffer of a thread, in bytes.
@@ -43,8 +43,8 @@ fn is_worth_it(cleanable: &Cleanable, ratio_min: f64) -> bool {
 
 impl Shared {
     /// Takes the dirtiest partition that no other thread has.
-    pub(super) fn take_candidate(&self, broker: &Broker) -> Option<Candidate> {
-        let (topics, config, now) = (broker.topics(), broker.config(), broker.now());
+    pub(super) fn take_candidate(&self, node: &Node) -> Option<Candidate> {
+        let (topics, config, now) = (node.topics(), node.config(), node.now());
         let mut state = self.lock();
         state.forget_others(|which| {
             let topic = topics.by_name(which.0.topic.as_str()).filter(|topic| topic.id == which.1);
@@ -81,8 +81,8 @@ impl Shared {
 
 impl Cleaner {
     /// The largest dirty share of a partition that is compacted, in percent.
-    pub(crate) fn dirty_percent_max(&self, broker: &Broker) -> i64 {
-        let (topics, config, now) = (broker.topics(), broker.config(), broker.now());
+    pub(crate) fn dirty_percent_max(&self, node: &Node) -> i64 {
+        let (topics, config, now) = (node.topics(), node.config(), node.now());
         let mut largest: f64 = 0.0;
         for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
             let policy = policy(&topic.config, &config);

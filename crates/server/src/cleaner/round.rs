@@ -9,8 +9,8 @@ use tailrace_replication::AppendError;
 use super::Shared;
 use super::pace::Throttle;
 use super::pick::Candidate;
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
 /// Why a round did not come to its end.
@@ -57,11 +57,11 @@ const GONE: RoundError = RoundError::Stopped("the partition is closed");
 /// Cleans `candidate`. A broken invariant costs this partition its compaction, not the process.
 pub(super) fn run(
     shared: &Shared,
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     candidate: &Candidate,
     map: &mut KeyMap,
 ) -> Result<CompactionStats, RoundError> {
-    let work = AssertUnwindSafe(|| clean(shared, broker, candidate, map));
+    let work = AssertUnwindSafe(|| clean(shared, node, candidate, map));
     let ended =
         catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
     match ended {
@@ -79,13 +79,13 @@ fn is_damaged(handle: &PartitionHandle) -> bool {
 
 fn clean(
     shared: &Shared,
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     candidate: &Candidate,
     map: &mut KeyMap,
 ) -> Result<CompactionStats, RoundError> {
     let handle = &candidate.handle;
-    let mut pace = Throttle { shared, broker, handle };
-    let now = broker.now();
+    let mut pace = Throttle { shared, node, handle };
+    let now = node.now();
     let begun = handle.with_blocking(|core| core.begin_compaction(&candidate.policy, now)).ok_or(GONE)??;
     let mut round = begun.ok_or(RoundError::Stopped("there is nothing to do"))?;
     round.index(map, &mut pace)?;

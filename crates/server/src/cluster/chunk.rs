@@ -11,7 +11,7 @@ use tailrace_replication::raft::ChunkRequest;
 use tailrace_types::{PartitionId, RaftGroup, TopicId};
 
 use super::receiver::partition_of;
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::peers::RequestError;
 
 /// How long a chunk may take.
@@ -44,11 +44,11 @@ pub(super) fn decode_answer(mut answer: Bytes) -> Option<Bytes> {
 }
 
 /// Reads a chunk for another node.
-pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, RequestError> {
+pub(super) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, RequestError> {
     let (group, request) =
         decode_request(body).ok_or_else(|| RequestError::Failed("no request for a chunk".to_owned()))?;
     let gone = || Ok(Bytes::from_static(&[GONE]));
-    let Some(partition) = partition_of(broker, group) else { return gone() };
+    let Some(partition) = partition_of(node, group) else { return gone() };
     let reader = partition.with(|core| {
         let replica = core.replica()?;
         let is_new = replica.members().learners.contains(&request.from());
@@ -56,7 +56,7 @@ pub(super) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, Re
     });
     let Some((reader, is_slow)) = reader.await.flatten() else { return gone() };
     if is_slow {
-        let pass = broker.links.outbound().admit(request.bytes_max());
+        let pass = node.links.outbound().admit(request.bytes_max());
         pass.ok_or_else(|| RequestError::Failed("too much is throttled already".to_owned()))?.wait().await;
     }
     match tokio::task::spawn_blocking(move || reader.read()).await {

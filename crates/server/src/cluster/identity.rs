@@ -10,11 +10,11 @@ use tailrace_types::{NodeId, ReplicaId, TopicId};
 use tokio::net::TcpListener;
 
 use super::join::{self, Admission, Beginning, JoinError, Status};
+use super::link_user::LinkUser;
 use super::meta::{FORMAT, FORMAT_ALONE, Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
 use crate::controller::log;
 use crate::metrics::Metrics;
-use crate::nats::NatsFront;
 use crate::peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
 use crate::random;
 
@@ -237,7 +237,7 @@ pub(crate) async fn enter(
     listener: TcpListener,
     tls: Option<Arc<PeerTls>>,
     metrics: &Metrics,
-    nats: &Arc<NatsFront>,
+    link_user: Arc<dyn LinkUser>,
     registration: RegisterNode,
 ) -> Result<Entered, ClusterError> {
     let bound = listener.local_addr().map_err(|error| ClusterError::File {
@@ -263,8 +263,8 @@ pub(crate) async fn enter(
         levels: LEVELS,
     };
     let peers = Peers::new(options(config), identity, tls, metrics);
-    nats.connect(peers.clone());
-    let receiver = Arc::new(Receiver::new(Arc::clone(nats)));
+    link_user.connect(peers.clone());
+    let receiver = Arc::new(Receiver::new(link_user));
     let cluster_id = known.as_ref().map(|_| own.cluster_id().to_owned());
     receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
     drop(peers.serve(listener, Arc::clone(&receiver) as _));

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tailrace_metadata::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
-use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::node::Node;
 use crate::peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
 
 /// How long a seed may take to answer.
@@ -248,12 +248,12 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
 
 /// Asks the other members, one after the other, to register this node, until one of them says that the cluster refuses it. Nobody tells
 /// a node that was taken out who the controller is; each of the others knows.
-pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterNode) -> ControlError {
+pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode) -> ControlError {
     let body = encode(registration);
     loop {
         tokio::time::sleep(MEMBERS_PAUSE).await;
-        let Some(peers) = broker.links.peers() else { continue };
-        for node in broker.image().nodes().map(|node| node.registration.node) {
+        let Some(peers) = here.links.peers() else { continue };
+        for node in here.image().nodes().map(|node| node.registration.node) {
             if node == registration.node || !peers.is_up(node) {
                 continue;
             }
@@ -268,14 +268,14 @@ pub(super) async fn refused_by_members(broker: &Broker, registration: &RegisterN
 }
 
 /// Says who this node is: `own` as of its start.
-pub(super) fn status(broker: Option<&Broker>, own: Option<Status>) -> Bytes {
-    let running = broker.map(|broker| broker.cluster_id.clone());
+pub(super) fn status(node: Option<&Node>, own: Option<Status>) -> Bytes {
+    let running = node.map(|node| node.cluster_id.clone());
     encode(&own.map(|own| Status { cluster_id: running.or(own.cluster_id), ..own }))
 }
 
 /// Lets another node in, or says why not.
 pub(super) async fn admit(
-    broker: &Arc<Broker>,
+    here: &Arc<Node>,
     from: Option<NodeId>,
     body: &[u8],
 ) -> Result<Bytes, RequestError> {
@@ -285,12 +285,12 @@ pub(super) async fn admit(
         let node = registration.node;
         return Err(RequestError::Failed(format!("node {from} asks for node {node}")));
     }
-    if broker.image().founder().is_none() {
+    if here.image().founder().is_none() {
         return Ok(encode(&Answer::Later("the cluster is being founded".to_owned())));
     }
     let node = registration.node;
     let command = Command::RegisterNode(registration);
-    let (work, now) = (Arc::clone(broker), broker.now());
+    let (work, now) = (Arc::clone(here), here.now());
     let registered = tokio::spawn(async move { work.controller.execute(command, now).await });
     let answer = match registered.await {
         Ok(Ok(image)) => match admission(&image, node) {
@@ -301,7 +301,7 @@ pub(super) async fn admit(
             None => Answer::Later("the cluster is being founded".to_owned()),
         },
         Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::NodeIdInUse => {
-            let session_ms = broker.config().broker_session_timeout_ms;
+            let session_ms = here.config().broker_session_timeout_ms;
             Answer::InUse { reason: error.to_string(), session_ms }
         }
         Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),

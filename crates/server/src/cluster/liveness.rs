@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tailrace_metadata::Command;
 use tailrace_types::NodeId;
 
-use crate::broker::Broker;
+use crate::node::Node;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(250);
@@ -14,19 +14,19 @@ const LOOK: Duration = Duration::from_millis(250);
 /// A node that was heard of within this time is there.
 const FRESH: Duration = Duration::from_secs(2);
 
-pub(super) async fn run(broker: &Arc<Broker>) {
+pub(super) async fn run(here: &Arc<Node>) {
     let mut leads_since: Option<Instant> = None;
     loop {
         tokio::time::sleep(LOOK).await;
-        if broker.controller.handle().leads().is_none() {
+        if here.controller.handle().leads().is_none() {
             leads_since = None;
             continue;
         }
         // A new leader gives everybody a session's time to be heard of.
         let since = *leads_since.get_or_insert_with(Instant::now);
-        for (node, fenced) in changed(broker, since) {
+        for (node, fenced) in changed(here, since) {
             let command = Command::FenceNode { node, fenced };
-            match broker.controller.execute_here(command, broker.now()).await {
+            match here.controller.execute_here(command, here.now()).await {
                 Ok(_) if fenced => tracing::warn!(%node, "a node has fallen silent and is fenced"),
                 Ok(_) => tracing::info!(%node, "a node is there"),
                 Err(error) => tracing::warn!(%node, fenced, %error, "a node's liveness could not be noted"),
@@ -36,13 +36,13 @@ pub(super) async fn run(broker: &Arc<Broker>) {
 }
 
 /// The nodes whose state is not what the metadata say.
-fn changed(broker: &Broker, leads_since: Instant) -> Vec<(NodeId, bool)> {
-    let (image, own) = (broker.image(), broker.node());
+fn changed(here: &Node, leads_since: Instant) -> Vec<(NodeId, bool)> {
+    let (image, own) = (here.image(), here.id());
     let timeout = Duration::from_millis(image.broker().broker_session_timeout_ms);
     let mut changed = Vec::new();
     for node in image.nodes() {
         let id = node.registration.node;
-        let silence = if id == own { Some(Duration::ZERO) } else { broker.silence(id) };
+        let silence = if id == own { Some(Duration::ZERO) } else { here.silence(id) };
         let silent = silence.unwrap_or(Duration::MAX).min(leads_since.elapsed()) > timeout;
         // Well below the time after which it is fenced again.
         let fresh = silence.is_some_and(|silence| silence < FRESH.min(timeout / 2));

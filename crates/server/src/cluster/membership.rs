@@ -12,40 +12,40 @@ use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 
 use super::receiver::partition_of;
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Looks at all partitions that this node leads, for as long as it runs.
-pub(super) async fn run(broker: Arc<Broker>) {
+pub(super) async fn run(node: Arc<Node>) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         look.tick().await;
-        let image = broker.image();
-        step_controller(&broker, &image).await;
-        let topics = Arc::clone(&broker.topics());
+        let image = node.image();
+        step_controller(&node, &image).await;
+        let topics = Arc::clone(&node.topics());
         for topic in topics.iter() {
             let Some(known) = image.topic_by_id(topic.id) else { continue };
             for handle in topic.partitions.iter().filter_map(|slot| slot.handle()) {
                 if let Some(partition) = known.partition(handle.id.partition) {
-                    step_partition(&broker, handle, partition).await;
+                    step_partition(&node, handle, partition).await;
                 }
             }
         }
     }
 }
 
-async fn step_controller(broker: &Arc<Broker>, image: &Arc<MetadataImage>) {
-    let handle = &broker.controller.handle();
+async fn step_controller(node: &Arc<Node>, image: &Arc<MetadataImage>) {
+    let handle = &node.controller.handle();
     if handle.leads().is_none() || image.founder().is_none() {
         return;
     }
     let image = Arc::clone(image);
-    let taken = take_step(broker, handle, move |replica, members| {
+    let taken = take_step(node, handle, move |replica, members| {
         let wanted = controller_members(&image, &members.voters);
         let caught_up = |id| replica.keeps_up(id);
         next_controller_change(&wanted, &members.voters, &members.learners, replica.id(), caught_up)
@@ -53,13 +53,13 @@ async fn step_controller(broker: &Arc<Broker>, image: &Arc<MetadataImage>) {
     taken.await;
 }
 
-async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wanted: &PartitionImage) {
+async fn step_partition(node: &Arc<Node>, handle: &Arc<PartitionHandle>, wanted: &PartitionImage) {
     let Some(epoch) = handle.leads() else { return };
     if handle.settled().is(epoch, wanted) {
         return;
     }
     let replicas = wanted.replicas.clone();
-    let taken = take_step(broker, handle, move |replica, members| {
+    let taken = take_step(node, handle, move |replica, members| {
         let caught_up = |id| replica.keeps_up(id);
         next_member_change(&replicas, &members.voters, &members.learners, replica.id(), caught_up)
     });
@@ -67,7 +67,7 @@ async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wan
         return;
     }
     if wanted.is_reassigned() {
-        finish(broker, handle.group, wanted).await;
+        finish(node, handle.group, wanted).await;
     } else {
         handle.settled().note(epoch, wanted);
     }
@@ -75,7 +75,7 @@ async fn step_partition(broker: &Arc<Broker>, handle: &Arc<PartitionHandle>, wan
 
 /// Decides about the next step under the partition's lock, and begins it.
 async fn take_step(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
     decide: impl Fn(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
 ) -> Option<Step> {
@@ -89,7 +89,7 @@ async fn take_step(
     if step == Step::Finished {
         return Some(step);
     }
-    let (own, now) = (Arc::clone(handle), broker.now());
+    let (own, now) = (Arc::clone(handle), node.now());
     // On a worker: a change of the members is made durable at once.
     let work = move |core: &mut Core| {
         let step = decide(core)?;
@@ -118,13 +118,13 @@ fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step
     }
 }
 
-async fn finish(broker: &Arc<Broker>, group: RaftGroup, wanted: &PartitionImage) {
+async fn finish(node: &Arc<Node>, group: RaftGroup, wanted: &PartitionImage) {
     let command = Command::FinishReassignment {
         topic: group.topic,
         partition: group.partition,
         replicas: wanted.replicas.clone(),
     };
-    if let Err(error) = broker.controller.execute(command, broker.now()).await {
+    if let Err(error) = node.controller.execute(command, node.now()).await {
         tracing::warn!(%group, %error, "the end of a reassignment could not be noted yet");
     }
 }
@@ -134,15 +134,15 @@ const RETURNS_MAX: i32 = 2;
 
 /// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
 /// lead stays.
-pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
+pub(crate) async fn hand_over(node: &Arc<Node>, patience: Duration) {
     let began = tokio::time::Instant::now();
     let mut first_epochs = HashMap::new();
     loop {
         let mut left = 0;
-        let mut handles: Vec<_> = broker.topics().online().cloned().collect();
-        handles.push(broker.controller.handle());
+        let mut handles: Vec<_> = node.topics().online().cloned().collect();
+        handles.push(node.controller.handle());
         for handle in handles {
-            left += usize::from(hand_over_one(broker, &handle, &mut first_epochs).await);
+            left += usize::from(hand_over_one(node, &handle, &mut first_epochs).await);
         }
         if left == 0 || began.elapsed() >= patience {
             return;
@@ -153,19 +153,19 @@ pub(crate) async fn hand_over(broker: &Arc<Broker>, patience: Duration) {
 
 /// True if it is on its way.
 async fn hand_over_one(
-    broker: &Broker,
+    node: &Node,
     handle: &Arc<PartitionHandle>,
     first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
 ) -> bool {
     let handed = handle.with(|core| match core.replica() {
-        Some(replica) => transfer(broker, handle.group, replica, first_epochs),
+        Some(replica) => transfer(node, handle.group, replica, first_epochs),
         None => false,
     });
     handed.await.unwrap_or(false)
 }
 
 fn transfer(
-    broker: &Broker,
+    node: &Node,
     group: RaftGroup,
     replica: &mut Replica<ServerDisk>,
     first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
@@ -178,7 +178,7 @@ fn transfer(
     if replica.epoch().0.saturating_sub(first.0) >= 2 * RETURNS_MAX {
         return false;
     }
-    let image = broker.image();
+    let image = node.image();
     let own = replica.id();
     let members = replica.members();
     let fits = |id: &&ReplicaId| **id != own && image.is_live(id.node()) && replica.has_caught_up(**id);
@@ -186,7 +186,7 @@ fn transfer(
         return members.voters.len() > 1
             && members.voters.iter().any(|id| *id != own && image.is_live(id.node()));
     };
-    replica.transfer_leadership(to, broker.now());
+    replica.transfer_leadership(to, node.now());
     true
 }
 
@@ -207,28 +207,28 @@ impl Settled {
 }
 
 /// Brings leadership back to the preferred leaders, now and then.
-pub(super) async fn balance(broker: &Arc<Broker>) {
+pub(super) async fn balance(node: &Arc<Node>) {
     loop {
-        let config = broker.config();
+        let config = node.config();
         tokio::time::sleep(Duration::from_secs(config.leader_imbalance_check_interval_seconds)).await;
-        if !broker.config().auto_leader_rebalance_enable {
+        if !node.config().auto_leader_rebalance_enable {
             continue;
         }
-        let (image, leaders) = (broker.image(), broker.links.leaders());
+        let (image, leaders) = (node.image(), node.links.leaders());
         for LeaderMove { group, to, .. } in preferred_leader_moves(&image, &leaders) {
-            hand_to(broker, group, to).await;
+            hand_to(node, group, to).await;
         }
     }
 }
 
 /// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
-pub(crate) async fn hand_to(broker: &Broker, group: RaftGroup, to: ReplicaId) -> bool {
-    let Some(handle) = partition_of(broker, group).filter(|handle| handle.leads().is_some()) else {
+pub(crate) async fn hand_to(node: &Node, group: RaftGroup, to: ReplicaId) -> bool {
+    let Some(handle) = partition_of(node, group).filter(|handle| handle.leads().is_some()) else {
         return false;
     };
     let hand_over = handle.with(|core| match core.replica() {
         Some(replica) if replica.leads().is_some() && replica.id() != to && replica.has_caught_up(to) => {
-            replica.transfer_leadership(to, broker.now());
+            replica.transfer_leadership(to, node.now());
             true
         }
         _ => false,

@@ -7,10 +7,12 @@
 //! - `throttle`: how fast new replicas are brought up to date.
 //! - `liveness`, `membership`: what the controller and the leaders look after.
 
+mod addresses;
 mod chunk;
 mod identity;
 mod join;
 pub(crate) mod leaders;
+mod link_user;
 mod links;
 mod liveness;
 mod membership;
@@ -30,14 +32,16 @@ use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
-use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::node::Node;
 use crate::peers::{PeerError, PeerNode, Refusal, RequestKind};
-use crate::start::Addresses;
+use crate::runtime::stopped;
 
+pub use addresses::Addresses;
 pub use identity::ClusterError;
 pub(crate) use identity::{Entered, Own, enter, replica_options};
 pub use join::JoinError;
+pub(crate) use link_user::LinkUser;
 pub(crate) use links::Links;
 pub(crate) use membership::{Settled, hand_over, hand_to};
 pub(crate) use page::page;
@@ -57,17 +61,17 @@ const SEED_TIMEOUT: Duration = Duration::from_secs(5);
 const ANNOUNCED_AT_ONCE: usize = 10_000;
 
 /// Everything that this node leads now.
-fn led(broker: &Broker) -> Vec<(RaftGroup, LeaderEpoch)> {
-    let topics = broker.topics();
-    let metadata = broker.controller.handle();
+fn led(node: &Node) -> Vec<(RaftGroup, LeaderEpoch)> {
+    let topics = node.topics();
+    let metadata = node.controller.handle();
     let partitions = topics.online().chain(std::iter::once(&metadata));
     partitions.filter_map(|handle| Some((handle.group, handle.leads()?))).collect()
 }
 
 /// Tells one node, or all, everything that this node leads.
-fn announce_all(broker: &Broker, to: Option<NodeId>) {
-    let Some(peers) = broker.links.peers() else { return };
-    for groups in led(broker).chunks(ANNOUNCED_AT_ONCE) {
+fn announce_all(here: &Node, to: Option<NodeId>) {
+    let Some(peers) = here.links.peers() else { return };
+    for groups in led(here).chunks(ANNOUNCED_AT_ONCE) {
         match to {
             Some(node) => peers.send_leading_to(node, false, groups),
             None => peers.send_leading(false, groups),
@@ -76,21 +80,21 @@ fn announce_all(broker: &Broker, to: Option<NodeId>) {
 }
 
 /// What a node of a cluster does besides serving clients, for as long as it runs.
-pub(crate) async fn run(broker: Arc<Broker>, registration: Registration) {
-    let mut stopping = broker.stopping.subscribe();
+pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
+    let mut stopping = node.stopping.subscribe();
     let registered = async {
-        register(&broker, registration).await;
+        register(&node, registration).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
         () = registered => {}
-        () = look_up_seeds(&broker) => {}
-        () = announce(&broker) => {}
-        () = follow_nodes(&broker) => {}
-        () = liveness::run(&broker) => {}
-        () = membership::run(Arc::clone(&broker)) => {}
-        () = membership::balance(&broker) => {}
-        () = Broker::stopped(&mut stopping) => {}
+        () = look_up_seeds(&node) => {}
+        () = announce(&node) => {}
+        () = follow_nodes(&node) => {}
+        () = liveness::run(&node) => {}
+        () = membership::run(Arc::clone(&node)) => {}
+        () = membership::balance(&node) => {}
+        () = stopped(&mut stopping) => {}
     }
 }
 
@@ -104,17 +108,17 @@ pub(crate) struct Registration {
     pub(crate) answered: oneshot::Sender<Result<(), ControlError>>,
 }
 
-async fn register(broker: &Arc<Broker>, Registration { node, founds, answered }: Registration) {
+async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Registration) {
     let mut logged = false;
     let mut answered = Some(answered);
     loop {
         let command = match &founds {
-            Some(cluster_id) if broker.image().founder().is_none() => {
+            Some(cluster_id) if here.image().founder().is_none() => {
                 Command::FoundCluster { cluster_id: cluster_id.clone(), node: node.clone() }
             }
             _ => Command::RegisterNode(node.clone()),
         };
-        match registered(broker, command, &node).await {
+        match registered(here, command, &node).await {
             Ok(()) => {
                 // Whoever waited may have given up.
                 drop(answered.take().map(|answered| answered.send(Ok(()))));
@@ -141,25 +145,24 @@ async fn register(broker: &Arc<Broker>, Registration { node, founds, answered }:
 }
 
 /// By the controller, if this node hears of it; refused by others, too.
-async fn registered(broker: &Arc<Broker>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
-    let (work, now) = (Arc::clone(broker), broker.now());
+async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
+    let (work, now) = (Arc::clone(here), here.now());
     // Spawned: a command that was begun is carried out whole.
     let asked = tokio::spawn(async move { work.controller.execute(command, now).await });
     tokio::select! {
         done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
-        refusal = join::refused_by_members(broker, node) => Err(CommandError::Refused(refusal)),
+        refusal = join::refused_by_members(here, node) => Err(CommandError::Refused(refusal)),
     }
 }
 
 /// Asks the seeds who they are: after a restart of several nodes on other addresses this may be the only way to find them.
-async fn look_up_seeds(broker: &Arc<Broker>) {
-    let mut left = broker.config().tailrace_cluster_seeds.clone();
-    while let (Some(peers), Some(receiver), false) = (broker.links.peers(), &broker.receiver, left.is_empty())
-    {
+async fn look_up_seeds(here: &Arc<Node>) {
+    let mut left = here.config().tailrace_cluster_seeds.clone();
+    while let (Some(peers), Some(receiver), false) = (here.links.peers(), &here.receiver, left.is_empty()) {
         let mut unanswered = Vec::new();
         for seed in left {
             match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
-                Ok((who, status)) => receiver.note_address(broker, Some(who.node), &status),
+                Ok((who, status)) => receiver.note_address(here, Some(who.node), &status),
                 Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
                 Err(error @ PeerError::Refused { .. }) => {
                     tracing::warn!(%seed, %error, "a seed is no node of this node's cluster");
@@ -173,23 +176,23 @@ async fn look_up_seeds(broker: &Arc<Broker>) {
     std::future::pending::<()>().await;
 }
 
-async fn announce(broker: &Arc<Broker>) {
+async fn announce(node: &Arc<Node>) {
     let mut announce = tokio::time::interval(ANNOUNCE);
     announce.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         announce.tick().await;
-        announce_all(broker, None);
+        announce_all(node, None);
     }
 }
 
 /// Keeps links to the nodes that the metadata name.
-async fn follow_nodes(broker: &Arc<Broker>) {
-    let mut changes = broker.controller.changes();
+async fn follow_nodes(node: &Arc<Node>) {
+    let mut changes = node.controller.changes();
     loop {
-        connect_to_nodes(broker);
-        broker.links.place_early(&broker.image());
-        broker.nats.follow_nodes(&broker.image(), broker.node());
-        broker.links.forget_unknown(&broker.image());
+        connect_to_nodes(node);
+        node.links.place_early(&node.image());
+        node.link_user.follow_nodes(&node.image(), node.id());
+        node.links.forget_unknown(&node.image());
         if changes.changed().await.is_err() {
             return;
         }
@@ -197,23 +200,23 @@ async fn follow_nodes(broker: &Arc<Broker>) {
 }
 
 /// Sets the nodes that this one keeps links to.
-pub(crate) fn connect_to_nodes(broker: &Broker) {
-    let image = broker.image();
-    let said = |node| broker.receiver.as_ref().and_then(|receiver| receiver.address(node));
+pub(crate) fn connect_to_nodes(here: &Node) {
+    let image = here.image();
+    let said = |node| here.receiver.as_ref().and_then(|receiver| receiver.address(node));
     let nodes = image.nodes().map(|node| PeerNode {
         node: node.registration.node,
         address: said(node.registration.node).unwrap_or_else(|| node.registration.cluster.clone()),
     });
     let nodes: Vec<_> = nodes.collect();
-    if let Some(peers) = broker.links.peers().filter(|_| !nodes.is_empty()) {
+    if let Some(peers) = here.links.peers().filter(|_| !nodes.is_empty()) {
         peers.set_nodes(nodes);
     }
 }
 
 /// Waits until the metadata that this node has count it among those that are there: replicas may be placed on it then.
-pub(crate) async fn known_to_itself(broker: &Broker) {
-    let (node, mut changes) = (broker.node(), broker.controller.changes());
-    while !broker.image().is_live(node) || broker.image().node(node).is_none() {
+pub(crate) async fn known_to_itself(here: &Node) {
+    let (node, mut changes) = (here.id(), here.controller.changes());
+    while !here.image().is_live(node) || here.image().node(node).is_none() {
         if changes.changed().await.is_err() {
             return;
         }

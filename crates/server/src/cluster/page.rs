@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use tailrace_metadata::{MetadataImage, PartitionImage};
 use tailrace_types::{NodeId, RaftGroup, ReplicaId, TopicPartition};
 
-use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
 /// Names in one list. Totals are told besides.
 const LISTED_MAX: usize = 1000;
 
 /// The page, as JSON.
-pub(crate) async fn page(broker: &Arc<Broker>) -> String {
-    let image = broker.image();
-    let census = Census::take(broker, &image);
+pub(crate) async fn page(node: &Arc<Node>) -> String {
+    let image = node.image();
+    let census = Census::take(node, &image);
     let page = json!({
-        "node": broker.node().get(),
-        "cluster_id": broker.cluster_id,
+        "node": node.id().get(),
+        "cluster_id": node.cluster_id,
         "level": image.features().cluster_level(),
-        "nodes": nodes(broker, &image, &census),
-        "controller": controller(broker).await,
+        "nodes": nodes(node, &image, &census),
+        "controller": controller(node).await,
         "partitions": {
             "total": census.total,
             "leaderless_total": census.leaderless_total,
@@ -32,8 +32,8 @@ pub(crate) async fn page(broker: &Arc<Broker>) -> String {
             "under_replicated": census.under_replicated,
         },
         "reassignments": census.reassignments,
-        "damaged": damaged(broker).await,
-        "scrub": broker.scrubber.progress(),
+        "damaged": damaged(node).await,
+        "scrub": node.scrubber.progress(),
     });
     format!("{page}\n")
 }
@@ -52,8 +52,8 @@ struct Census {
 }
 
 impl Census {
-    fn take(broker: &Broker, image: &MetadataImage) -> Self {
-        let (mut census, leaders) = (Self::default(), broker.links.leaders());
+    fn take(here: &Node, image: &MetadataImage) -> Self {
+        let (mut census, leaders) = (Self::default(), here.links.leaders());
         for topic in image.topics() {
             for (number, partition) in topic.assignment() {
                 let leader = leaders.get(RaftGroup { topic: topic.id, partition: number });
@@ -112,7 +112,7 @@ fn numbers(replicas: &[ReplicaId]) -> Vec<i32> {
 }
 
 /// A node that is alone has none to list but itself.
-fn nodes(broker: &Broker, image: &MetadataImage, census: &Census) -> Vec<Value> {
+fn nodes(here: &Node, image: &MetadataImage, census: &Census) -> Vec<Value> {
     let counted = |node: NodeId, mut entry: Value| {
         entry["leaders"] = census.leaders.get(&node).copied().unwrap_or(0).into();
         entry["replicas"] = census.replicas.get(&node).copied().unwrap_or(0).into();
@@ -133,26 +133,26 @@ fn nodes(broker: &Broker, image: &MetadataImage, census: &Census) -> Vec<Value> 
         counted(known.node, entry)
     };
     if image.nodes().len() == 0 {
-        let own = broker.node();
+        let own = here.id();
         return vec![counted(own, json!({ "id": own.get(), "fenced": false }))];
     }
     image.nodes().map(|node| of(node)).collect()
 }
 
-async fn controller(broker: &Broker) -> Value {
-    let leader = broker.links.leader(CONTROLLER).map(|leader| leader.replica.node().get());
-    let members = broker.controller.handle().members().await;
+async fn controller(node: &Node) -> Value {
+    let leader = node.links.leader(CONTROLLER).map(|leader| leader.replica.node().get());
+    let members = node.controller.handle().members().await;
     let (voters, learners) = match members {
         Some(members) => (numbers(&members.voters), numbers(&members.learners)),
-        None => (vec![broker.node().get()], Vec::new()),
+        None => (vec![node.id().get()], Vec::new()),
     };
     json!({ "leader": leader, "voters": voters, "learners": learners })
 }
 
 /// What is wrong with the replicas of this node.
-async fn damaged(broker: &Broker) -> Vec<Value> {
+async fn damaged(node: &Node) -> Vec<Value> {
     let mut found = Vec::new();
-    let topics = Arc::clone(&broker.topics());
+    let topics = Arc::clone(&node.topics());
     for topic in topics.iter() {
         for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
             match slot {
@@ -165,7 +165,7 @@ async fn damaged(broker: &Broker) -> Vec<Value> {
             }
         }
     }
-    of_handle(&broker.controller.handle(), &mut found).await;
+    of_handle(&node.controller.handle(), &mut found).await;
     found
 }
 

@@ -10,10 +10,10 @@ use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use super::chunk;
 use super::join::{self, Status};
+use super::link_user::LinkUser;
 use crate::ask;
-use crate::broker::Broker;
 use crate::controller::log::GROUP as CONTROLLER;
-use crate::nats::NatsFront;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use crate::peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 use crate::relay;
@@ -29,8 +29,8 @@ type Announcement = (NodeId, Vec<(RaftGroup, LeaderEpoch)>);
 
 /// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
 pub(crate) struct Receiver {
-    broker: OnceLock<Weak<Broker>>,
-    nats: Arc<NatsFront>,
+    node: OnceLock<Weak<Node>>,
+    link_user: Arc<dyn LinkUser>,
     status: Mutex<Option<Status>>,
     heard: Mutex<HashMap<NodeId, Instant>>,
     /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
@@ -40,10 +40,10 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(nats: Arc<NatsFront>) -> Self {
+    pub(crate) fn new(link_user: Arc<dyn LinkUser>) -> Self {
         Self {
-            broker: OnceLock::new(),
-            nats,
+            node: OnceLock::new(),
+            link_user,
             status: Mutex::default(),
             heard: Mutex::default(),
             early: Mutex::default(),
@@ -57,25 +57,25 @@ impl Receiver {
     }
 
     /// From now on everything is taken.
-    pub(crate) fn set_broker(&self, broker: &Arc<Broker>) {
+    pub(crate) fn set_node(&self, here: &Arc<Node>) {
         // Called once, at start.
-        let _ = self.broker.set(Arc::downgrade(broker));
+        let _ = self.node.set(Arc::downgrade(here));
         for (from, groups) in std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner))
         {
-            broker.links.announced(from, groups, &broker.image());
+            here.links.announced(from, groups, &here.image());
         }
         // Who was connected before has not been told where this node is now, and may look for it where it was.
-        let Some(peers) = broker.links.peers() else { return };
+        let Some(peers) = here.links.peers() else { return };
         // Not by the metadata: they may not be here yet.
         let heard =
             self.heard.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>();
-        heard.into_iter().filter(|node| peers.is_up(*node)).for_each(|node| self.tell(broker, node));
+        heard.into_iter().filter(|node| peers.is_up(*node)).for_each(|node| self.tell(here, node));
     }
 
     /// Tells another node what this one leads, and where it is.
-    fn tell(&self, broker: &Broker, node: NodeId) {
-        super::announce_all(broker, Some(node));
-        let (Some(peers), Some(status)) = (broker.links.peers().cloned(), self.status()) else { return };
+    fn tell(&self, here: &Node, node: NodeId) {
+        super::announce_all(here, Some(node));
+        let (Some(peers), Some(status)) = (here.links.peers().cloned(), self.status()) else { return };
         tokio::spawn(async move {
             // A node that does not hear it hears of the address from the controller.
             let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_MAX).await;
@@ -99,30 +99,30 @@ impl Receiver {
     }
 
     /// Takes note of where a node says that it is.
-    pub(super) fn note_address(&self, broker: &Broker, from: Option<NodeId>, body: &[u8]) {
+    pub(super) fn note_address(&self, here: &Node, from: Option<NodeId>, body: &[u8]) {
         let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
         let node = NodeId(node);
-        if from != Some(node) || broker.image().node(node).is_none() {
+        if from != Some(node) || here.image().node(node).is_none() {
             return;
         }
         let before =
             self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address.clone());
         if before.as_ref() != Some(&address) {
-            super::connect_to_nodes(broker);
+            super::connect_to_nodes(here);
         }
     }
 
-    fn broker(&self) -> Option<Arc<Broker>> {
-        self.broker.get()?.upgrade()
+    fn node(&self) -> Option<Arc<Node>> {
+        self.node.get()?.upgrade()
     }
 }
 
 /// The group's partition, if it has a replica here.
-pub(crate) fn partition_of(broker: &Broker, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
+pub(crate) fn partition_of(node: &Node, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
     if group == CONTROLLER {
-        return Some(broker.controller.handle());
+        return Some(node.controller.handle());
     }
-    let topic = broker.topics().by_id(group.topic.0)?;
+    let topic = node.topics().by_id(group.topic.0)?;
     match topic.partition(group.partition.0)? {
         PartitionSlot::Online(handle) => Some(Arc::clone(handle)),
         PartitionSlot::Offline(_) | PartitionSlot::Elsewhere => None,
@@ -130,61 +130,61 @@ pub(crate) fn partition_of(broker: &Broker, group: RaftGroup) -> Option<Arc<Part
 }
 
 /// Takes a message; what a new replica is sent, when the throttle lets it through.
-fn receive(broker: &Arc<Broker>, partition: Arc<PartitionHandle>, message: PeerMessage) {
+fn receive(node: &Arc<Node>, partition: Arc<PartitionHandle>, message: PeerMessage) {
     let Some(bytes) = message.append_bytes().filter(|_| partition.takes_slowly()) else {
-        return take(broker, &partition, message);
+        return take(node, &partition, message);
     };
-    match broker.links.inbound().admit(bytes) {
-        Some(pass) if pass.is_due() => take(broker, &partition, message),
+    match node.links.inbound().admit(bytes) {
+        Some(pass) if pass.is_due() => take(node, &partition, message),
         Some(pass) => {
-            let broker = Arc::clone(broker);
+            let node = Arc::clone(node);
             tokio::spawn(async move {
                 pass.wait().await;
-                take(&broker, &partition, message);
+                take(&node, &partition, message);
             });
         }
-        None => not_taken(broker, "throttled"),
+        None => not_taken(node, "throttled"),
     }
 }
 
-fn take(broker: &Broker, partition: &Arc<PartitionHandle>, message: PeerMessage) {
-    if !broker.stepper.receive(partition, message) {
-        not_taken(broker, "inbox_full");
+fn take(node: &Node, partition: &Arc<PartitionHandle>, message: PeerMessage) {
+    if !node.stepper.receive(partition, message) {
+        not_taken(node, "inbox_full");
     }
 }
 
-fn not_taken(broker: &Broker, reason: &'static str) {
-    if let Some(peers) = broker.links.peers() {
+fn not_taken(node: &Node, reason: &'static str) {
+    if let Some(peers) = node.links.peers() {
         peers.not_taken(reason);
     }
 }
 
 impl PeerReceiver for Receiver {
     fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
-        let Some(broker) = self.broker() else { return };
+        let Some(node) = self.node() else { return };
         for (group, message) in messages {
             // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
             if message.from().node() == from
-                && let Some(partition) = partition_of(&broker, group)
+                && let Some(partition) = partition_of(&node, group)
                 && partition.replica() == Some(message.to())
             {
-                receive(&broker, partition, message);
+                receive(&node, partition, message);
             }
         }
     }
 
     fn beat(&self, from: NodeId, voucher: u64) {
-        if let Some(broker) = self.broker() {
-            broker.links.vouching().heard(from, voucher);
+        if let Some(node) = self.node() {
+            node.links.vouching().heard(from, voucher);
         }
     }
 
     fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: what comes while the broker is set is in the list before that is emptied, or is not put there.
-        if let Some(broker) = self.broker() {
+        // Under the lock: what comes while the node is set is in the list before that is emptied, or is not put there.
+        if let Some(node) = self.node() {
             drop(early);
-            broker.links.announced(from, groups, &broker.image());
+            node.links.announced(from, groups, &node.image());
         } else if early.iter().map(|(_, groups)| groups.len()).sum::<usize>() + groups.len()
             <= EARLY_GROUPS_MAX
         {
@@ -193,7 +193,7 @@ impl PeerReceiver for Receiver {
     }
 
     fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
-        Some(self.nats.linked_by(from))
+        Some(Arc::clone(&self.link_user).linked_by(from))
     }
 
     fn request(
@@ -202,38 +202,38 @@ impl PeerReceiver for Receiver {
         kind: RequestKind,
         body: Bytes,
     ) -> BoxFuture<'static, Result<Bytes, RequestError>> {
-        let broker = self.broker();
+        let here = self.node();
         if kind == RequestKind::Status
-            && let Some(broker) = &broker
+            && let Some(here) = &here
         {
-            self.note_address(broker, from, &body);
+            self.note_address(here, from, &body);
         }
         let status = self.status();
         Box::pin(async move {
-            match (kind, broker) {
-                (RequestKind::Status, broker) => Ok(join::status(broker.as_deref(), status)),
+            match (kind, here) {
+                (RequestKind::Status, here) => Ok(join::status(here.as_deref(), status)),
                 (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
-                (RequestKind::Join, Some(broker)) => join::admit(&broker, from, &body).await,
-                (RequestKind::Ask, Some(broker)) => ask::serve(&broker, from, &body).await,
-                (RequestKind::Chunk, Some(broker)) => chunk::serve(&broker, body).await,
-                (RequestKind::Append, Some(broker)) => relay::serve(&broker, body).await,
+                (RequestKind::Join, Some(here)) => join::admit(&here, from, &body).await,
+                (RequestKind::Ask, Some(here)) => ask::serve(&here, from, &body).await,
+                (RequestKind::Chunk, Some(here)) => chunk::serve(&here, body).await,
+                (RequestKind::Append, Some(here)) => relay::serve(&here, body).await,
             }
         })
     }
 
     fn connected(&self, node: NodeId) {
         tracing::info!(%node, "connected to another node");
-        self.nats.link_up(node);
-        if let Some(broker) = self.broker() {
-            self.tell(&broker, node);
+        self.link_user.link_up(node);
+        if let Some(here) = self.node() {
+            self.tell(&here, node);
         }
     }
 
     fn disconnected(&self, node: NodeId) {
         tracing::info!(%node, "the connection to another node has ended");
-        self.nats.link_down(node);
-        if let Some(broker) = self.broker() {
-            broker.links.vouching().lost(node);
+        self.link_user.link_down(node);
+        if let Some(here) = self.node() {
+            here.links.vouching().lost(node);
         }
     }
 

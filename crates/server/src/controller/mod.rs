@@ -21,10 +21,11 @@ use tailrace_types::{HighWatermark, Offset, ProducerId, ReplicaId, TimestampMs};
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard, watch};
 
 use crate::ask::{Execute, ask};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, Core, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
 };
+use crate::runtime::stopped;
 use log::{Change, MetadataError, OpenLog};
 
 /// How long a command waits for other nodes.
@@ -386,15 +387,15 @@ impl ControllerShell {
     }
 
     /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
-    pub(crate) async fn follow(&self, broker: &Broker) {
-        let mut stopping = broker.stopping.subscribe();
+    pub(crate) async fn follow(&self, node: &Node) {
+        let mut stopping = node.stopping.subscribe();
         let moved = Arc::new(Notify::new());
         loop {
             let handle = self.handle();
             handle.register_fetch(&moved);
             let followed = {
                 let mut guard = Arc::clone(&self.state).lock_owned().await;
-                self.apply_committed(&mut guard, broker.now()).await
+                self.apply_committed(&mut guard, node.now()).await
             };
             let wait = async {
                 if let Err(error) = followed {
@@ -407,7 +408,7 @@ impl ControllerShell {
             };
             tokio::select! {
                 () = wait => {}
-                () = Broker::stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => return,
             }
         }
     }
@@ -545,7 +546,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use crate::broker::Broker;
+    use crate::node::Node;
     use crate::{Server, ServerDisk, Startup, start};
 
     const ALL_GONE: &str = "All producer ids have been handed out.";
@@ -570,20 +571,20 @@ mod tests {
     }
 
     /// Reserves all ids below `next`, as if they had been handed out over the ages.
-    async fn reserve(broker: &Broker, next: i64) {
-        let shell = &broker.controller;
+    async fn reserve(node: &Node, next: i64) {
+        let shell = &node.controller;
         let mut guard = Arc::clone(&shell.state).lock_owned().await;
         let first = shell.image().next_producer_id();
         let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
-        let (handle, now) = (shell.handle(), broker.now());
+        let (handle, now) = (shell.handle(), node.now());
         let appended = tokio::task::spawn_blocking(move || append(&handle, &records, now));
         shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
         shell.apply_committed(&mut guard, now).await.unwrap();
     }
 
     async fn fresh_id(server: &Server) -> Result<ProducerId, String> {
-        let broker = server.broker();
-        let id = broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await;
+        let node = server.node();
+        let id = node.controller.next_producer_id(&node.producer_ids, node.now()).await;
         id.map_err(|error| error.to_string())
     }
 
@@ -594,7 +595,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let mut ids = BTreeSet::new();
         let first = server(&folder).await;
-        reserve(first.broker(), i64::MAX - 2000).await;
+        reserve(first.node(), i64::MAX - 2000).await;
         for _ in 0..500 {
             assert!(ids.insert(fresh_id(&first).await.unwrap()));
         }
@@ -612,7 +613,7 @@ mod tests {
         assert_eq!(second.stop().await, 0);
         let third = server(&folder).await;
         assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
-        assert_eq!(third.broker().image().next_producer_id(), ProducerId(i64::MAX));
+        assert_eq!(third.node().image().next_producer_id(), ProducerId(i64::MAX));
     }
 
     /// On the node that is the controller, and on one that asks it.
@@ -624,15 +625,15 @@ mod tests {
         let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
         let second = server_with(&folders[1], &own).await;
         for number in 0..5 {
-            let (made, now) = (&first.broker().controller, first.broker().now());
+            let (made, now) = (&first.node().controller, first.node().now());
             let (name, id) = (format!("topic-{number}"), TopicId([number + 1; 16]));
             let create = CreateTopic::with_defaults(&name, id, now, Requester::Client);
             let unreserved = made.image().next_producer_id();
             made.execute(Command::CreateTopic(create), now).await.unwrap();
             for server in [&second, &first] {
-                let broker = server.broker();
-                broker.controller.catch_up(broker.now()).await.unwrap();
-                let image = broker.image();
+                let node = server.node();
+                node.controller.catch_up(node.now()).await.unwrap();
+                let image = node.image();
                 assert!(image.topic_by_id(id).is_some(), "{number}");
                 assert_eq!(image.next_producer_id(), unreserved);
             }
@@ -649,15 +650,15 @@ mod tests {
         let seed = first.addresses().cluster.unwrap().to_string();
         let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
         let second = server_with(&folders[1], &own).await;
-        let broker = second.broker();
-        broker.controller.catch_up(broker.now()).await.unwrap();
-        let (before, end) = (broker.dirty.appended_bytes(), broker.controller.handle().reader.log_end());
-        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), broker.now(), Requester::Client);
-        let (leader, now) = (&first.broker().controller, broker.now());
+        let node = second.node();
+        node.controller.catch_up(node.now()).await.unwrap();
+        let (before, end) = (node.dirty.appended_bytes(), node.controller.handle().reader.log_end());
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+        let (leader, now) = (&first.node().controller, node.now());
         leader.execute(Command::CreateTopic(create), now).await.unwrap();
-        broker.controller.catch_up(broker.now()).await.unwrap();
-        assert!(broker.controller.handle().reader.log_end() > end, "it has taken the records over");
-        assert!(broker.dirty.appended_bytes() > before);
+        node.controller.catch_up(node.now()).await.unwrap();
+        assert!(node.controller.handle().reader.log_end() > end, "it has taken the records over");
+        assert!(node.dirty.appended_bytes() > before);
         second.stop().await;
         first.stop().await;
     }
@@ -667,7 +668,7 @@ mod tests {
     async fn closing_ends_commands_that_wait_for_a_majority() {
         let folder = TempDir::new().unwrap();
         let server = server(&folder).await;
-        let shell = &server.broker().controller;
+        let shell = &server.node().controller;
         let guard = Arc::clone(&shell.state).lock_owned().await;
         let beyond = HighWatermark(shell.handle().reader.log_end().offset().get() + 1);
         let epoch = shell.handle().leads().unwrap();

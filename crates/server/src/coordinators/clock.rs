@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tailrace_types::TimestampMs;
 
-use crate::broker::wall_clock;
+use crate::clock::wall_clock;
 
 /// Never goes back and never jumps: a changed wall clock expires nobody.
 #[derive(Clone, Copy, Debug)]

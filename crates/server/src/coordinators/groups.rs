@@ -19,5 +19,5 @@ pub(super) static GROUPS: Kind<GroupCoordinator> = Kind {
         ]
     },
     new: GroupCoordinator::new,
-    perform: |broker, _, work| Box::pin(super::work::group_work(broker, work)),
+    perform: |node, _, work| Box::pin(super::work::group_work(node, work)),
 };

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tailrace_coordination::share::ShareCoordinator;
 
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::share::state::SHARES;
 
 pub(crate) use clock::SteadyClock;
@@ -57,8 +57,8 @@ impl Coordinators {
     }
 
     /// Loads all of them and keeps them going until the server stops.
-    pub(crate) async fn run(&self, broker: &Arc<Broker>) {
-        tokio::join!(self.groups.run(broker), self.shares.run(broker), self.transactions.run(broker));
+    pub(crate) async fn run(&self, node: &Arc<Node>) {
+        tokio::join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
     }
 }
 

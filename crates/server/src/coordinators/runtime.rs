@@ -14,10 +14,11 @@ use tokio::task::JoinSet;
 
 use super::shard::{MarkerFailure, Pending, Shard};
 use super::{CoordinatorFailure, SteadyClock};
-use crate::broker::Broker;
 use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
+use crate::node::Node;
 use crate::partitions::{Awaited, PartitionSlot};
+use crate::runtime::stopped;
 
 /// Work that is being done.
 pub(crate) type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -35,7 +36,7 @@ pub(crate) struct Kind<C: Coordinator> {
     /// A core that knows nothing yet.
     pub(crate) new: fn() -> C,
     /// Carries out what a core of this partition wants done elsewhere, once it is committed.
-    pub(crate) perform: fn(Arc<Broker>, i32, C::Work) -> Performed,
+    pub(crate) perform: fn(Arc<Node>, i32, C::Work) -> Performed,
 }
 
 /// All coordinators of one kind. Cores are loaded at start, and again when they failed.
@@ -59,12 +60,12 @@ impl<C: Coordinator> Runtime<C> {
     /// The coordinator cannot be had. Nothing happened then, or what happened is forgotten.
     pub(crate) async fn submit(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         name: &str,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
-        let partition = partition_of_name(name, self.partitions(broker).await?);
-        self.shard(broker, partition).submit(broker, event).await
+        let partition = partition_of_name(name, self.partitions(node).await?);
+        self.shard(node, partition).submit(node, event).await
     }
 
     /// Submits an event to the coordinator of a partition.
@@ -73,11 +74,11 @@ impl<C: Coordinator> Runtime<C> {
     /// As [`Runtime::submit`].
     pub(crate) async fn submit_to(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         partition: i32,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
-        self.shard(broker, partition).submit(broker, event).await
+        self.shard(node, partition).submit(node, event).await
     }
 
     /// Submits an event to the coordinator of a partition if `holds` is true then of it and of the epoch in which it was loaded. `None`
@@ -87,35 +88,35 @@ impl<C: Coordinator> Runtime<C> {
     /// As [`Runtime::submit`].
     pub(crate) async fn submit_if(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         partition: i32,
         holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
-        self.shard(broker, partition).submit_if(broker, holds, event).await
+        self.shard(node, partition).submit_if(node, holds, event).await
     }
 
     /// Looks at the core of a partition and the epoch in which it was loaded. What is seen may not be committed. `None` if the core is
     /// not loaded.
     pub(crate) async fn peek<T>(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         partition: i32,
         look: impl FnOnce(&C, LeaderEpoch) -> T,
     ) -> Option<T> {
-        self.shard(broker, partition).peek(look).await
+        self.shard(node, partition).peek(look).await
     }
 
     /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
     /// cannot be had answer with their failure.
     pub(crate) async fn submit_all(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         event: impl Fn(Token) -> C::Event + Clone + Send + 'static,
     ) -> Vec<Result<C::Reply, CoordinatorFailure>> {
         let mut pending = Vec::new();
-        for partition in self.led(broker) {
-            pending.push(self.shard(broker, partition).submit(broker, event.clone()).await);
+        for partition in self.led(node) {
+            pending.push(self.shard(node, partition).submit(node, event.clone()).await);
         }
         let mut replies = Vec::with_capacity(pending.len());
         for pending in pending {
@@ -134,23 +135,19 @@ impl<C: Coordinator> Runtime<C> {
     /// As [`Runtime::submit`]; or the partition refuses the marker.
     pub(crate) async fn append_marker(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         partition: i32,
         marker: TransactionMarker,
     ) -> Result<Awaited, MarkerFailure> {
-        self.shard(broker, partition).append_marker(broker, marker).await
+        self.shard(node, partition).append_marker(node, marker).await
     }
 
     /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.
     ///
     /// # Errors
     /// It cannot be created.
-    pub(crate) async fn partition_of(
-        &self,
-        broker: &Arc<Broker>,
-        name: &str,
-    ) -> Result<i32, CoordinatorFailure> {
-        Ok(partition_of_name(name, self.partitions(broker).await?))
+    pub(crate) async fn partition_of(&self, node: &Arc<Node>, name: &str) -> Result<i32, CoordinatorFailure> {
+        Ok(partition_of_name(name, self.partitions(node).await?))
     }
 
     /// The node that coordinates `name`, if it is another one and known.
@@ -159,16 +156,16 @@ impl<C: Coordinator> Runtime<C> {
     /// As [`Runtime::partition_of`].
     pub(crate) async fn elsewhere(
         &self,
-        broker: &Arc<Broker>,
+        here: &Arc<Node>,
         name: &str,
     ) -> Result<Option<NodeId>, CoordinatorFailure> {
-        if broker.links.peers().is_none() {
+        if here.links.peers().is_none() {
             return Ok(None);
         }
-        let partition = self.partition_of(broker, name).await?;
-        let topic = broker.topics().by_name(self.kind.topic);
-        let leader = topic.and_then(|topic| leader_of(broker, &topic, partition));
-        Ok(leader.map(|(node, _)| node).filter(|node| *node != broker.node()))
+        let partition = self.partition_of(here, name).await?;
+        let topic = here.topics().by_name(self.kind.topic);
+        let leader = topic.and_then(|topic| leader_of(here, &topic, partition));
+        Ok(leader.map(|(node, _)| node).filter(|node| *node != here.id()))
     }
 
     /// Looks at every core that is loaded and not busy, for metrics.
@@ -180,11 +177,11 @@ impl<C: Coordinator> Runtime<C> {
     }
 
     /// Loads every core, then lets the loaded ones know whenever topics or settings change, until the server stops.
-    pub(crate) async fn run(&self, broker: &Arc<Broker>) {
-        let mut changes = broker.controller.changes();
-        let mut stopping = broker.stopping.subscribe();
-        let mut leadership = broker.links.own_leadership();
-        self.follow(broker, self.led(broker)).await;
+    pub(crate) async fn run(&self, node: &Arc<Node>) {
+        let mut changes = node.controller.changes();
+        let mut stopping = node.stopping.subscribe();
+        let mut leadership = node.links.own_leadership();
+        self.follow(node, self.led(node)).await;
         loop {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { break },
@@ -192,15 +189,15 @@ impl<C: Coordinator> Runtime<C> {
                     if changed.is_err() {
                         break;
                     }
-                    self.follow_leaders(broker).await;
+                    self.follow_leaders(node).await;
                     continue;
                 }
-                () = Broker::stopped(&mut stopping) => break,
+                () = stopped(&mut stopping) => break,
             }
             let shards: Vec<_> = self.lock().values().cloned().collect();
             for shard in shards {
                 if shard.is_loaded().await {
-                    let _ = shard.nudge(broker, C::metadata_changed).await;
+                    let _ = shard.nudge(node, C::metadata_changed).await;
                 }
             }
         }
@@ -211,25 +208,25 @@ impl<C: Coordinator> Runtime<C> {
     }
 
     /// Loads what this node coordinates now, and unloads what it does not any more.
-    async fn follow_leaders(&self, broker: &Arc<Broker>) {
+    async fn follow_leaders(&self, node: &Arc<Node>) {
         let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
-        partitions.extend(self.led(broker));
-        self.follow(broker, partitions).await;
+        partitions.extend(self.led(node));
+        self.follow(node, partitions).await;
     }
 
     /// All at once: most of the time is spent waiting for others.
-    async fn follow(&self, broker: &Arc<Broker>, partitions: impl IntoIterator<Item = i32>) {
+    async fn follow(&self, node: &Arc<Node>, partitions: impl IntoIterator<Item = i32>) {
         let mut following = JoinSet::new();
         for partition in partitions {
-            let (shard, broker) = (self.shard(broker, partition), Arc::clone(broker));
-            following.spawn(async move { shard.follow_leader(&broker).await });
+            let (shard, node) = (self.shard(node, partition), Arc::clone(node));
+            following.spawn(async move { shard.follow_leader(&node).await });
         }
         while following.join_next().await.is_some() {}
     }
 
     /// The partitions that this node leads.
-    fn led(&self, broker: &Broker) -> Vec<i32> {
-        let Some(topic) = broker.topics().by_name(self.kind.topic) else { return Vec::new() };
+    fn led(&self, node: &Node) -> Vec<i32> {
+        let Some(topic) = node.topics().by_name(self.kind.topic) else { return Vec::new() };
         let leads = |slot: &PartitionSlot| match slot {
             PartitionSlot::Online(handle) => handle.leads().is_some(),
             // Asked all the same: the answer is the reason.
@@ -243,11 +240,11 @@ impl<C: Coordinator> Runtime<C> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shard(&self, broker: &Arc<Broker>, partition: i32) -> Arc<Shard<C>> {
+    fn shard(&self, node: &Arc<Node>, partition: i32) -> Arc<Shard<C>> {
         let mut shards = self.lock();
         let shard = shards.entry(partition).or_insert_with(|| {
             let shard = Arc::new(Shard::new(partition, self.kind, self.clock));
-            tokio::spawn(Arc::clone(&shard).run_timer(Arc::clone(broker)));
+            tokio::spawn(Arc::clone(&shard).run_timer(Arc::clone(node)));
             shard
         });
         Arc::clone(shard)
@@ -255,42 +252,42 @@ impl<C: Coordinator> Runtime<C> {
 
     /// Partitions of the topic; `None` if it does not exist, or not yet: the metadata names a topic before its partitions
     /// are open.
-    fn existing(&self, broker: &Broker) -> Option<i32> {
-        let topics = broker.topics();
+    fn existing(&self, node: &Node) -> Option<i32> {
+        let topics = node.topics();
         let topic = topics.by_name(self.kind.topic)?;
         Some(i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX))
     }
 
-    async fn partitions(&self, broker: &Arc<Broker>) -> Result<i32, CoordinatorFailure> {
-        if let Some(partitions) = self.existing(broker) {
+    async fn partitions(&self, node: &Arc<Node>) -> Result<i32, CoordinatorFailure> {
+        if let Some(partitions) = self.existing(node) {
             return Ok(partitions);
         }
         let _alone = self.creating.lock().await;
-        if self.existing(broker).is_none() {
-            self.create_topic(broker).await?;
+        if self.existing(node).is_none() {
+            self.create_topic(node).await?;
         }
         let missing = || CoordinatorFailure::Unavailable(format!("{} was not created", self.kind.topic));
-        self.existing(broker).ok_or_else(missing)
+        self.existing(node).ok_or_else(missing)
     }
 
-    async fn create_topic(&self, broker: &Arc<Broker>) -> Result<(), CoordinatorFailure> {
-        let config = broker.config();
+    async fn create_topic(&self, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
+        let config = node.config();
         let settings = (self.kind.settings)(&config);
         let create = CreateTopic {
             name: self.kind.topic.to_owned(),
             id: TopicId::from_random(crate::random::bytes16()),
             partitions: (self.kind.partitions)(&config),
-            replication_factor: broker.image().internal_replication_factor(self.kind.topic),
+            replication_factor: node.image().internal_replication_factor(self.kind.topic),
             assignment: None,
             configs: settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
-            now: broker.now(),
+            now: node.now(),
             by: Requester::Broker,
         };
-        let broker = Arc::clone(broker);
+        let node = Arc::clone(node);
         // Spawned, because a command must not be left half-way when a client goes away.
         let work = async move {
-            let now = broker.now();
-            broker.controller.execute(Command::CreateTopic(create), now).await
+            let now = node.now();
+            node.controller.execute(Command::CreateTopic(create), now).await
         };
         let topic = self.kind.topic;
         match tokio::spawn(work).await {

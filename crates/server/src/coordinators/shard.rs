@@ -16,11 +16,11 @@ use super::batch::build;
 use super::replay::replay;
 use super::runtime::Kind;
 use super::{CoordinatorFailure, SteadyClock};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
-use crate::runtime::task;
+use crate::runtime::{stopped, task};
 
 /// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
 const METADATA_MAX: Duration = Duration::from_secs(5);
@@ -123,12 +123,12 @@ impl<C: Coordinator> Shard<C> {
     /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped.
     pub(super) async fn submit(
         self: &Arc<Self>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
         let (answer, pending) = oneshot::channel();
         let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| loaded.step(answer, event, moment);
-        self.act(broker, step).await?;
+        self.act(node, step).await?;
         Ok(Pending(pending))
     }
 
@@ -136,7 +136,7 @@ impl<C: Coordinator> Shard<C> {
     /// nothing is done.
     pub(super) async fn submit_if(
         self: &Arc<Self>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
@@ -151,30 +151,30 @@ impl<C: Coordinator> Shard<C> {
             }
             loaded.step(answer, event, moment)
         };
-        self.act(broker, step).await?;
+        self.act(node, step).await?;
         Ok(held.await.unwrap_or(false).then_some(Pending(pending)))
     }
 
     /// Time has passed, or topics have changed.
     pub(super) async fn nudge(
         self: &Arc<Self>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         step: fn(&mut C, &Moment<'_>) -> Effects<C>,
     ) -> Result<(), CoordinatorFailure> {
-        self.act(broker, move |loaded, moment| step(&mut loaded.core, moment)).await
+        self.act(node, move |loaded, moment| step(&mut loaded.core, moment)).await
     }
 
     /// Reads the log, unless that was done.
-    pub(super) async fn load(self: &Arc<Self>, broker: &Arc<Broker>) -> Result<(), CoordinatorFailure> {
-        self.act(broker, |_, _| Effects::default()).await
+    pub(super) async fn load(self: &Arc<Self>, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
+        self.act(node, |_, _| Effects::default()).await
     }
 
     /// Sees to it that it is loaded if this node leads its partition, and not if it does not.
-    pub(super) async fn follow_leader(self: &Arc<Self>, broker: &Arc<Broker>) {
-        let leads = self.handle(broker).ok().and_then(|handle| handle.leads());
+    pub(super) async fn follow_leader(self: &Arc<Self>, here: &Arc<Node>) {
+        let leads = self.handle(here).ok().and_then(|handle| handle.leads());
         if leads.is_some() {
             // Somebody may wait for what it finds in its log, and not ask.
-            if self.load(broker).await.is_err() {
+            if self.load(here).await.is_err() {
                 self.deadline.store(self.clock.now().0 + RELOAD_MS, Ordering::Release);
                 self.deadline_changed.notify_one();
             }
@@ -217,14 +217,14 @@ impl<C: Coordinator> Shard<C> {
     /// Appends the marker that ends a transaction, and lets the core know. Returns the high watermark at which it counts.
     pub(super) async fn append_marker(
         self: &Arc<Self>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         marker: TransactionMarker,
     ) -> Result<Awaited, MarkerFailure> {
-        let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
+        let (shard, node) = (Arc::clone(self), Arc::clone(node));
         let work = async move {
             let mut state = shard.state.lock().await;
-            let mut loaded = shard.take(&mut state, &broker).await?;
-            let appended = append_marker(&broker, &loaded.handle, marker, Some(loaded.epoch)).await;
+            let mut loaded = shard.take(&mut state, &node).await?;
+            let appended = append_marker(&node, &loaded.handle, marker, Some(loaded.epoch)).await;
             if let Ok(appended) = &appended {
                 loaded.appended_to = loaded.appended_to.max(appended.into());
                 let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
@@ -241,16 +241,16 @@ impl<C: Coordinator> Shard<C> {
     /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.
     async fn act(
         self: &Arc<Self>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
     ) -> Result<(), CoordinatorFailure> {
-        let (shard, broker) = (Arc::clone(self), Arc::clone(broker));
+        let (shard, node) = (Arc::clone(self), Arc::clone(node));
         let (decided, wait) = oneshot::channel();
         tokio::spawn(task(async move {
-            match shard.act_locked(&broker, step).await {
+            match shard.act_locked(&node, step).await {
                 Ok(release) => {
                     let _ = decided.send(Ok(()));
-                    release.run(&broker, &shard).await;
+                    release.run(&node, &shard).await;
                 }
                 Err(failure) => drop(decided.send(Err(failure))),
             }
@@ -260,15 +260,15 @@ impl<C: Coordinator> Shard<C> {
 
     async fn act_locked(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
     ) -> Result<Release<C>, CoordinatorFailure> {
         let mut state = self.state.lock().await;
         // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
-        let mut loaded = self.take(&mut state, broker).await?;
-        let image = broker.image();
+        let mut loaded = self.take(&mut state, node).await?;
+        let image = node.image();
         let effects = step(&mut loaded, &Moment { now: self.clock.now(), image: &image });
-        let release = self.carry_out(broker, &mut loaded, effects).await?;
+        let release = self.carry_out(node, &mut loaded, effects).await?;
         self.put_back(&mut state, loaded);
         Ok(release)
     }
@@ -276,7 +276,7 @@ impl<C: Coordinator> Shard<C> {
     async fn take(
         &self,
         state: &mut State<C>,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
     ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
         match std::mem::replace(state, State::Unloaded) {
             State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
@@ -286,7 +286,7 @@ impl<C: Coordinator> Shard<C> {
                 ))
             }
             // Those who wait are told by the dropping of what they wait for.
-            State::Loaded(_) | State::Unloaded => self.read(broker).await,
+            State::Loaded(_) | State::Unloaded => self.read(node).await,
             State::Closed => {
                 *state = State::Closed;
                 Err(CoordinatorFailure::Stopping)
@@ -308,11 +308,11 @@ impl<C: Coordinator> Shard<C> {
     }
 
     /// Replays the log into a fresh core.
-    async fn read(&self, broker: &Arc<Broker>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
-        let handle = self.handle(broker)?;
+    async fn read(&self, node: &Arc<Node>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
+        let handle = self.handle(node)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
         // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
-        let caught_up = tokio::time::timeout(METADATA_MAX, broker.controller.catch_up(broker.now())).await;
+        let caught_up = tokio::time::timeout(METADATA_MAX, node.controller.catch_up(node.now())).await;
         match caught_up {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
@@ -321,7 +321,8 @@ impl<C: Coordinator> Shard<C> {
         // It is never closed.
         let _permit = LOADS.acquire().await;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
-        let (source, bytes_max) = (Arc::clone(&handle), broker.limits.decompressed_bytes_max);
+        let source = Arc::clone(&handle);
+        let bytes_max = usize::try_from(node.config().tailrace_decompressed_bytes_max).unwrap_or(usize::MAX);
         let replayed = tokio::task::spawn_blocking(move || {
             let report = replay(&mut core, &source, bytes_max)?;
             Ok::<_, super::replay::ReplayFailure>((core, report))
@@ -358,17 +359,17 @@ impl<C: Coordinator> Shard<C> {
                 epoch: handle.reader.log().epoch_at(report.end.plus(-1)).unwrap_or(epoch),
             },
         });
-        let image = broker.image();
+        let image = node.image();
         let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
-        let release = self.carry_out(broker, &mut loaded, effects).await?;
-        let (broker, kind, partition) = (Arc::clone(broker), self.kind, self.partition);
-        tokio::spawn(async move { release.perform(&broker, kind, partition).await });
+        let release = self.carry_out(node, &mut loaded, effects).await?;
+        let (node, kind, partition) = (Arc::clone(node), self.kind, self.partition);
+        tokio::spawn(async move { release.perform(&node, kind, partition).await });
         Ok(loaded)
     }
 
-    fn handle(&self, broker: &Broker) -> Result<Arc<PartitionHandle>, CoordinatorFailure> {
+    fn handle(&self, node: &Node) -> Result<Arc<PartitionHandle>, CoordinatorFailure> {
         let unavailable = |reason: &str| CoordinatorFailure::Unavailable(reason.to_owned());
-        let topic = broker.topics().by_name(self.kind.topic);
+        let topic = node.topics().by_name(self.kind.topic);
         let topic = topic.ok_or_else(|| unavailable("its topic does not exist"))?;
         match topic.partition(self.partition) {
             Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
@@ -381,7 +382,7 @@ impl<C: Coordinator> Shard<C> {
     /// Appends what a step wants appended.
     async fn carry_out(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         loaded: &mut Loaded<C>,
         effects: Effects<C>,
     ) -> Result<Release<C>, CoordinatorFailure> {
@@ -401,9 +402,9 @@ impl<C: Coordinator> Shard<C> {
         };
         for wanted in &effects.appends {
             // The wall clock: these are the times that people see in the log.
-            let now = broker.now();
+            let now = node.now();
             let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
-            let appended = match append_in_epoch(broker, &loaded.handle, batch, loaded.epoch, now).await {
+            let appended = match append_in_epoch(node, &loaded.handle, batch, loaded.epoch, now).await {
                 Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
                 // It goes on by itself when there is room again.
                 Err(AppendFailure::Refused(AppendError::Full)) => return Err(full()),
@@ -422,8 +423,8 @@ impl<C: Coordinator> Shard<C> {
     }
 
     /// Calls the core when its deadline has come, until the server stops.
-    pub(super) async fn run_timer(self: Arc<Self>, broker: Arc<Broker>) {
-        let mut stopping = broker.stopping.subscribe();
+    pub(super) async fn run_timer(self: Arc<Self>, node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
         loop {
             let deadline = self.deadline.load(Ordering::Acquire);
             let due = async {
@@ -435,9 +436,9 @@ impl<C: Coordinator> Shard<C> {
             tokio::select! {
                 () = due => {}
                 () = self.deadline_changed.notified() => continue,
-                () = Broker::stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => return,
             }
-            let ticked = self.nudge(&broker, C::tick).await;
+            let ticked = self.nudge(&node, C::tick).await;
             if ticked == Err(CoordinatorFailure::Elsewhere) {
                 self.deadline.store(NEVER, Ordering::Release);
             } else if ticked.is_err() {
@@ -474,12 +475,12 @@ pub(crate) enum MarkerFailure {
 }
 
 impl<C: Coordinator> Release<C> {
-    async fn run(self, broker: &Arc<Broker>, shard: &Arc<Shard<C>>) {
-        self.perform(broker, shard.kind, shard.partition).await;
+    async fn run(self, node: &Arc<Node>, shard: &Arc<Shard<C>>) {
+        self.perform(node, shard.kind, shard.partition).await;
     }
 
     /// Waits for the commit; then answers, and does the work.
-    async fn perform(self, broker: &Arc<Broker>, kind: &'static Kind<C>, partition: i32) {
+    async fn perform(self, node: &Arc<Node>, kind: &'static Kind<C>, partition: i32) {
         if (self.replies.is_empty() && self.work.is_empty())
             || !committed_to(&self.handle, self.committed_at).await
         {
@@ -491,7 +492,7 @@ impl<C: Coordinator> Release<C> {
             let _ = answer.send(reply);
         }
         for work in self.work {
-            (kind.perform)(Arc::clone(broker), partition, work).await;
+            (kind.perform)(Arc::clone(node), partition, work).await;
         }
     }
 }

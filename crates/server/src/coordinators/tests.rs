@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::runtime::{Kind, Runtime};
 use super::{CoordinatorFailure, SteadyClock};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::{Server, ServerDisk, Startup, start};
 
 /// Counts how often each name was asked for. It answers `later` when its time has come.
@@ -116,14 +116,14 @@ impl Rig {
         Self { server, counters }
     }
 
-    fn broker(&self) -> &Arc<Broker> {
-        &self.server.broker
+    fn node(&self) -> &Arc<Node> {
+        self.server.node()
     }
 
     async fn count(&self, name: &str) -> Result<u64, CoordinatorFailure> {
         let owned = name.to_owned();
         let pending =
-            self.counters.submit(self.broker(), name, move |token| Event::Count(token, owned)).await?;
+            self.counters.submit(self.node(), name, move |token| Event::Count(token, owned)).await?;
         pending.reply().await
     }
 }
@@ -171,7 +171,7 @@ async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
     let folder = TempDir::new().unwrap();
     let rig = Rig::start(&folder).await;
     assert_eq!(rig.count("a").await, Ok(1));
-    let failed = rig.counters.submit(rig.broker(), "a", |_| Event::Panic).await;
+    let failed = rig.counters.submit(rig.node(), "a", |_| Event::Panic).await;
     assert_eq!(failed.err(), Some(CoordinatorFailure::Reloaded));
     assert_eq!(rig.count("a").await, Ok(2));
     rig.server.stop().await;
@@ -184,12 +184,12 @@ async fn answers_keep_the_order_of_their_events_and_time_brings_its_own() {
     let mut pending = Vec::new();
     for _ in 0..100 {
         let counted = |token| Event::Count(token, "a".to_owned());
-        pending.push(rig.counters.submit(rig.broker(), "a", counted).await.unwrap());
+        pending.push(rig.counters.submit(rig.node(), "a", counted).await.unwrap());
     }
     for (number, pending) in (1..).zip(pending) {
         assert_eq!(pending.reply().await, Ok(number));
     }
-    let later = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 30)).await.unwrap();
+    let later = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 30)).await.unwrap();
     assert_eq!(later.reply().await, Ok(1));
     rig.server.stop().await;
 }
@@ -199,11 +199,11 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     let folder = TempDir::new().unwrap();
     let rig = Rig::start(&folder).await;
     assert_eq!(rig.count("a").await, Ok(1));
-    let (counters, broker) = (Arc::clone(&rig.counters), Arc::clone(rig.broker()));
-    let running = tokio::spawn(async move { counters.run(&broker).await });
+    let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
+    let running = tokio::spawn(async move { counters.run(&node).await });
     let changes = |rig: &Rig| {
-        let (counters, broker) = (Arc::clone(&rig.counters), Arc::clone(rig.broker()));
-        async move { counters.submit(&broker, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
+        let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
+        async move { counters.submit(&node, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
     };
     // It begins to listen at some moment; topics are created until it has heard of one.
     let mut number = 0;
@@ -212,14 +212,14 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
         let create = tailrace_metadata::CreateTopic::with_defaults(
             &format!("topic-{number}"),
             tailrace_types::TopicId::from_random(crate::random::bytes16()),
-            rig.broker().now(),
+            rig.node().now(),
             tailrace_metadata::Requester::Client,
         );
         let command = tailrace_metadata::Command::CreateTopic(create);
-        rig.broker().controller.execute(command, rig.broker().now()).await.unwrap();
+        rig.node().controller.execute(command, rig.node().now()).await.unwrap();
     }
-    let waits = rig.counters.submit(rig.broker(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
-    let all = rig.counters.submit_all(rig.broker(), Event::Changes).await;
+    let waits = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
+    let all = rig.counters.submit_all(rig.node(), Event::Changes).await;
     assert_eq!(all.len(), PARTITIONS as usize);
     rig.server.stop().await;
     assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));

@@ -27,9 +27,10 @@ use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 use super::runtime::{Kind, Performed};
 use super::{CoordinatorFailure, MarkerFailure, Runtime};
 use crate::ask::{AppendMarkers, ask};
-use crate::broker::Broker;
 use crate::cluster::leaders::leader_of;
+use crate::node::Node;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+use crate::runtime::stopped;
 
 /// Pauses between two attempts: the first, and the longest; each is twice the one before.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -86,40 +87,35 @@ impl MarkerWriters {
     }
 }
 
-fn perform(broker: Arc<Broker>, shard: i32, work: TransactionWork) -> Performed {
+fn perform(node: Arc<Node>, shard: i32, work: TransactionWork) -> Performed {
     let TransactionWork::WriteMarkers(markers) = work;
     Box::pin(async move {
-        if broker.coordinators.marker_writers.begin(&markers.transactional_id) {
-            tokio::spawn(write_until_done(broker, shard, markers));
+        if node.coordinators.marker_writers.begin(&markers.transactional_id) {
+            tokio::spawn(write_until_done(node, shard, markers));
         }
     })
 }
 
-async fn write_until_done(broker: Arc<Broker>, shard: i32, markers: WriteMarkers) {
-    let mut stopping = broker.stopping.subscribe();
+async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
+    let mut stopping = node.stopping.subscribe();
     let transactional_id = markers.transactional_id.clone();
     let mut wanted = Some(markers);
     loop {
         tokio::select! {
-            () = complete(&broker, shard, &transactional_id, wanted.take()) => {}
-            () = Broker::stopped(&mut stopping) => return,
+            () = complete(&node, shard, &transactional_id, wanted.take()) => {}
+            () = stopped(&mut stopping) => return,
         }
-        if broker.coordinators.marker_writers.end(&transactional_id) {
+        if node.coordinators.marker_writers.end(&transactional_id) {
             return;
         }
     }
 }
 
 /// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if that is known.
-async fn complete(
-    broker: &Arc<Broker>,
-    shard: i32,
-    transactional_id: &str,
-    mut wanted: Option<WriteMarkers>,
-) {
+async fn complete(node: &Arc<Node>, shard: i32, transactional_id: &str, mut wanted: Option<WriteMarkers>) {
     let mut pause = Pause::default();
     loop {
-        match attempt(broker, shard, transactional_id, wanted.take()).await {
+        match attempt(node, shard, transactional_id, wanted.take()).await {
             // Whoever coordinates now writes.
             Ok(()) | Err(CoordinatorFailure::Elsewhere) => return,
             Err(failure) => {
@@ -131,40 +127,40 @@ async fn complete(
 }
 
 async fn attempt(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     shard: i32,
     transactional_id: &str,
     wanted: Option<WriteMarkers>,
 ) -> Result<(), CoordinatorFailure> {
     let needed = match wanted {
         // The usual case costs neither a question nor a wait for what others have written since.
-        Some(wanted) if needed_in(broker, shard, &wanted).await.is_some() => Some(wanted),
-        _ => ask_markers(broker, shard, transactional_id).await?,
+        Some(wanted) if needed_in(node, shard, &wanted).await.is_some() => Some(wanted),
+        _ => ask_markers(node, shard, transactional_id).await?,
     };
     let Some(markers) = needed else { return Ok(()) };
-    let epoch = write_all(broker, shard, &markers).await?;
+    let epoch = write_all(node, shard, &markers).await?;
     let is_the_same = move |_: &TransactionCoordinator, now: LeaderEpoch| now == epoch;
     let event = move |token| TransactionEvent::MarkersWritten { token, markers };
-    let noted = broker.coordinators.transactions.submit_if(broker, shard, is_the_same, event).await?;
+    let noted = node.coordinators.transactions.submit_if(node, shard, is_the_same, event).await?;
     noted.ok_or(CoordinatorFailure::Reloaded)?.reply().await?;
     Ok(())
 }
 
 /// The generation of the coordinator to which that is still what the transaction needs. That it once was is committed: see
 /// `Coordinator::step`.
-async fn needed_in(broker: &Arc<Broker>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
+async fn needed_in(node: &Arc<Node>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
     let look = |core: &TransactionCoordinator, epoch| core.needs(markers).then_some(epoch);
-    broker.coordinators.transactions.peek(broker, shard, look).await.flatten()
+    node.coordinators.transactions.peek(node, shard, look).await.flatten()
 }
 
 async fn ask_markers(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     shard: i32,
     transactional_id: &str,
 ) -> Result<Option<WriteMarkers>, CoordinatorFailure> {
     let id = transactional_id.to_owned();
     let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
-    match broker.coordinators.transactions.submit_to(broker, shard, event).await?.reply().await? {
+    match node.coordinators.transactions.submit_to(node, shard, event).await?.reply().await? {
         TransactionReply::Markers(needed) => Ok(needed),
         _ => Ok(None),
     }
@@ -176,13 +172,13 @@ async fn ask_markers(
 /// # Errors
 /// [`CoordinatorFailure::Reloaded`] if something else is needed now, or by another generation.
 async fn write_all(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     shard: i32,
     markers: &WriteMarkers,
 ) -> Result<LeaderEpoch, CoordinatorFailure> {
     let mut left = markers.partitions.clone();
     let mut pause = Pause::default();
-    let epoch = needed_in(broker, shard, markers).await.ok_or(CoordinatorFailure::Reloaded)?;
+    let epoch = needed_in(node, shard, markers).await.ok_or(CoordinatorFailure::Reloaded)?;
     let marker = TransactionMarker {
         producer_id: markers.producer.id,
         producer_epoch: markers.producer.epoch,
@@ -191,7 +187,7 @@ async fn write_all(
         epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
     };
     loop {
-        left = write_round(broker, marker, left).await;
+        left = write_round(node, marker, left).await;
         if left.is_empty() {
             return Ok(epoch);
         }
@@ -200,7 +196,7 @@ async fn write_all(
             tracing::warn!(transactional_id, partitions, %epoch, "markers of a transaction are still to be written");
         }
         pause.wait().await;
-        if needed_in(broker, shard, markers).await != Some(epoch) {
+        if needed_in(node, shard, markers).await != Some(epoch) {
             return Err(CoordinatorFailure::Reloaded);
         }
     }
@@ -208,12 +204,12 @@ async fn write_all(
 
 /// Has `node` write the markers for partitions that it leads. Returns those where it has to be done again.
 async fn write_elsewhere(
-    broker: &Broker,
+    here: &Node,
     node: NodeId,
     marker: TransactionMarker,
     partitions: BTreeSet<TopicPartition>,
 ) -> BTreeSet<TopicPartition> {
-    match ask(&broker.links, node, AppendMarkers::new(marker, &partitions)).await {
+    match ask(&here.links, node, AppendMarkers::new(marker, &partitions)).await {
         Ok(over) => over.left_of(partitions),
         Err(error) => {
             tracing::warn!(%node, %error, "a node could not be asked to write a transaction's markers");
@@ -224,20 +220,20 @@ async fn write_elsewhere(
 
 /// Appends to all partitions, then waits for all of them. Returns those where it has to be done again.
 async fn write_round(
-    broker: &Arc<Broker>,
+    here: &Arc<Node>,
     marker: TransactionMarker,
     partitions: BTreeSet<TopicPartition>,
 ) -> BTreeSet<TopicPartition> {
     let mut appended = Vec::with_capacity(partitions.len());
     let mut again = BTreeSet::new();
-    let (here, elsewhere) = by_leader(broker, partitions);
+    let (led_here, elsewhere) = by_leader(here, partitions);
     let others = elsewhere.into_iter().map(|(node, partitions)| {
-        let broker = Arc::clone(broker);
-        tokio::spawn(async move { write_elsewhere(&broker, node, marker, partitions).await })
+        let here = Arc::clone(here);
+        tokio::spawn(async move { write_elsewhere(&here, node, marker, partitions).await })
     });
     let others: Vec<_> = others.collect();
-    for partition in here {
-        match mark(broker, &partition, marker).await {
+    for partition in led_here {
+        match mark(here, &partition, marker).await {
             Ok(Marked::At(handle, committed_at)) => appended.push((partition, handle, committed_at)),
             Ok(Marked::NotNeeded) => {}
             Err(failure) => {
@@ -261,17 +257,17 @@ async fn write_round(
 type Partitions = BTreeSet<TopicPartition>;
 
 /// The partitions that this node leads, or that nobody does as far as it knows; and those of others.
-fn by_leader(broker: &Broker, partitions: Partitions) -> (Partitions, HashMap<NodeId, Partitions>) {
-    let (mut here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
+fn by_leader(here: &Node, partitions: Partitions) -> (Partitions, HashMap<NodeId, Partitions>) {
+    let (mut led_here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
     for partition in partitions {
-        let topic = broker.topics().by_name(partition.topic.as_str());
-        let leader = topic.and_then(|topic| leader_of(broker, &topic, partition.partition.0));
-        match leader.map(|(node, _)| node).filter(|node| *node != broker.node()) {
+        let topic = here.topics().by_name(partition.topic.as_str());
+        let leader = topic.and_then(|topic| leader_of(here, &topic, partition.partition.0));
+        match leader.map(|(node, _)| node).filter(|node| *node != here.id()) {
             Some(node) => drop(elsewhere.entry(node).or_default().insert(partition)),
-            None => drop(here.insert(partition)),
+            None => drop(led_here.insert(partition)),
         }
     }
-    (here, elsewhere)
+    (led_here, elsewhere)
 }
 
 /// What became of a marker.
@@ -284,18 +280,18 @@ pub(crate) enum Marked {
 }
 
 async fn mark(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &TopicPartition,
     marker: TransactionMarker,
 ) -> Result<Marked, AppendFailure> {
-    let topic = broker.topics().by_name(partition.topic.as_str());
+    let topic = node.topics().by_name(partition.topic.as_str());
     let handle = match topic.as_ref().and_then(|topic| topic.partition(partition.partition.0)) {
         None => return Ok(Marked::NotNeeded),
         Some(PartitionSlot::Offline(_)) => return Err(AppendFailure::Gone),
         Some(PartitionSlot::Elsewhere) => return Err(AppendFailure::NotLeader),
         Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
     };
-    match append_any_marker(broker, &handle, marker).await {
+    match append_any_marker(node, &handle, marker).await {
         Ok(committed_at) => Ok(Marked::At(handle, committed_at)),
         Err(AppendFailure::Refused(AppendError::Producer(error @ ProducerError::StaleEpoch { .. }))) => {
             tracing::info!(%partition, %error, "a transaction's marker is not needed");
@@ -310,23 +306,23 @@ async fn mark(
 /// # Errors
 /// As `append_marker`.
 pub(crate) async fn append_any_marker(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
 ) -> Result<Awaited, AppendFailure> {
     if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
-        return append_group_marker(broker, handle, marker).await;
+        return append_group_marker(node, handle, marker).await;
     }
-    Ok((&append_marker(broker, handle, marker, None).await?).into())
+    Ok((&append_marker(node, handle, marker, None).await?).into())
 }
 
 async fn append_group_marker(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
 ) -> Result<Awaited, AppendFailure> {
-    let groups = &broker.coordinators.groups;
-    match groups.append_marker(broker, handle.id.partition.0, marker).await {
+    let groups = &node.coordinators.groups;
+    match groups.append_marker(node, handle.id.partition.0, marker).await {
         Ok(committed_at) => Ok(committed_at),
         Err(MarkerFailure::Refused(failure)) => Err(failure),
         // Tried again: the coordinator has to know of the marker, or its offsets would stay undecided.

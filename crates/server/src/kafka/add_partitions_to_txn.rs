@@ -21,7 +21,7 @@ use tailrace_kafka_wire::messages::add_partitions_to_txn_response::{
 use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::{PartitionId, TopicName, TopicPartition};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::transactions::{Asked, MakeEvent, ask, fenced_from, producer, unexpected};
 use crate::kafka::{Context, Decided, answer_later, decode};
 use crate::partitions::TopicTable;
@@ -100,7 +100,7 @@ fn begin(
     transaction: AddPartitionsToTxnTransaction,
     version: i16,
 ) -> Result<Wanted, AddPartitionsToTxnResult> {
-    let table = Arc::clone(&context.broker.topics());
+    let table = Arc::clone(&context.node().topics());
     let mut partitions = BTreeSet::new();
     let mut refused = BTreeMap::new();
     for topic in &transaction.topics {
@@ -156,7 +156,7 @@ async fn submit(context: &Context, wanted: Wanted) -> (String, Asked<impl MakeEv
             TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })
         }
     };
-    let asked = ask(&context.broker, &transactional_id, event).await;
+    let asked = ask(context.node(), &transactional_id, event).await;
     (transactional_id, asked)
 }
 

@@ -60,9 +60,9 @@ async fn reassign(
     wanted: &ReassignablePartition,
     may_change_count: bool,
 ) -> Result<(), Refusal> {
-    let (broker, image) = (&context.broker, context.broker.image());
-    if broker.links.peers().is_none() {
-        return reassign_alone(&image, name, wanted, broker.node().get());
+    let (node, image) = (context.node(), context.node().image());
+    if node.links.peers().is_none() {
+        return reassign_alone(&image, name, wanted, node.id().get());
     }
     let partition = PartitionId(wanted.partition_index);
     let nodes: Option<Vec<_>> =

@@ -26,7 +26,7 @@ pub(crate) async fn handle(
 ) -> AlterShareGroupOffsetsResponse {
     let group: Arc<str> = request.group_id.as_str().into();
     let make =
-        request.topics.iter().any(|wanted| context.broker.topics().by_name(&wanted.topic_name).is_some());
+        request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());
     if let Err(Refusal { code, message }) = open(&context, &group, make).await {
         let error_message = Some(message);
         return AlterShareGroupOffsetsResponse {
@@ -38,7 +38,7 @@ pub(crate) async fn handle(
     let mut left = ITEMS_MAX;
     let mut responses = Vec::new();
     for wanted in request.topics {
-        let topic = context.broker.topics().by_name(&wanted.topic_name);
+        let topic = context.node().topics().by_name(&wanted.topic_name);
         let (mut partitions, mut altered) = (Vec::new(), Vec::new());
         for partition in wanted.partitions {
             let outcome = if left == 0 {
@@ -80,7 +80,7 @@ async fn alter(
 ) -> Result<(), Refusal> {
     let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");
     let topic = topic.ok_or_else(unknown)?;
-    let end = high_watermark(&context.broker, topic, index).await;
+    let end = high_watermark(context.node(), topic, index).await;
     let end = end.map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
     if start.get() < 0 {
         return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
@@ -88,7 +88,7 @@ async fn alter(
     // Beyond the end there is nothing to begin at: records that come later would be passed over.
     let start = start.min(end);
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
-    let reset = state::reset(&context.broker, &key, start).await;
+    let reset = state::reset(context.node(), &key, start).await;
     reset.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))
 }
 

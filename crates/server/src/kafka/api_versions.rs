@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::api_versions_response::{
 use tailrace_kafka_wire::{ApiKey, ErrorCode, response_frame};
 use tailrace_metadata::{CLUSTER_LEVEL, Feature, FeatureLevels};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::table::SERVED;
 use crate::kafka::{Context, Decided, parts_of};
 
@@ -28,8 +28,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
                 ..Default::default()
             };
         }
-        let principal = context.session.principal.name().unwrap_or("anonymous");
-        tracing::debug!(peer = %context.session.peer, principal, %name, %version, "client");
+        tracing::debug!(peer = %context.session.peer, %name, %version, "client");
         // A second ApiVersions on the same connection does not rename the client.
         let _ = context.session.software.set((name, version));
     }
@@ -42,7 +41,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
             ..Default::default()
         })
         .collect();
-    let image = context.broker.image();
+    let image = context.node().image();
     ApiVersionsResponse {
         api_keys,
         supported_features: supported_features(context.version(), image.cluster_levels()),

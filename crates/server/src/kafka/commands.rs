@@ -78,13 +78,13 @@ impl Context {
     /// A command that was begun is carried out whole even if its client goes away meanwhile. In a cluster this waits a little until
     /// the other nodes know of it, too, and new partitions have leaders.
     pub(crate) async fn command(&self, command: Command, mode: Mode) -> Result<Arc<MetadataImage>, Refusal> {
-        let broker = Arc::clone(&self.broker);
+        let node = Arc::clone(self.node());
         let work = async move {
             match mode {
-                Mode::ValidateOnly => broker.controller.rehearse(command).await,
+                Mode::ValidateOnly => node.controller.rehearse(command).await,
                 Mode::CarryOut => {
-                    let executed = broker.controller.executed(command, broker.now()).await?;
-                    known_to_all(&broker, &executed).await;
+                    let executed = node.controller.executed(command, node.now()).await?;
+                    known_to_all(&node, &executed).await;
                     Ok(executed.image)
                 }
             }

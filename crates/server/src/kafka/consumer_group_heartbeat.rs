@@ -12,7 +12,7 @@ use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::{
 use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::TopicId;
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{group_code, group_message};
 use crate::kafka::{Context, Decided, answer_later, decode};
 

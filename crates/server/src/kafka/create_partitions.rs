@@ -53,7 +53,7 @@ async fn extend(
     // Kafka judges the count first, and a wrong assignment only where the count is right.
     if let Some(assignments) = topic.assignments.as_ref().filter(|list| !list.is_empty()) {
         context.command(command.clone(), Mode::ValidateOnly).await?;
-        let before = context.broker.image().topic(&topic.name).map_or(0, |topic| topic.partitions);
+        let before = context.node().image().topic(&topic.name).map_or(0, |topic| topic.partitions);
         let added = usize::try_from(i64::from(topic.count) - i64::from(before)).unwrap_or(0);
         if assignments.len() != added {
             let message = format!(
@@ -62,8 +62,8 @@ async fn extend(
             );
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
         }
-        if context.broker.links.peers().is_none() {
-            let node = context.broker.node().get();
+        if context.node().links.peers().is_none() {
+            let node = context.node().id().get();
             assignments.iter().try_for_each(|assignment| check_replicas(&assignment.broker_ids, node))?;
         } else {
             let nodes = assignments.iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());

@@ -49,7 +49,7 @@ async fn create(
     deadline: Deadline,
 ) -> Result<Arc<MetadataImage>, Refusal> {
     deadline.check()?;
-    let alone = context.broker.links.peers().is_none().then(|| context.broker.node().get());
+    let alone = context.node().links.peers().is_none().then(|| context.node().id().get());
     let (partitions, replication_factor, assignment) = counts(&topic, alone)?;
     let command = Command::CreateTopic(CreateTopic {
         name: topic.name,
@@ -58,7 +58,7 @@ async fn create(
         replication_factor,
         assignment,
         configs: topic.configs.into_iter().map(|config| (config.name, config.value)).collect(),
-        now: context.broker.now(),
+        now: context.node().now(),
         by: Requester::Client,
     });
     context.command(command, mode).await

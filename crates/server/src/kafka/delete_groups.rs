@@ -7,8 +7,8 @@ use tailrace_kafka_wire::messages::delete_groups_request::DeleteGroupsRequest;
 use tailrace_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::group_code;
 use crate::kafka::{Context, Decided, answer_later, decode};
 

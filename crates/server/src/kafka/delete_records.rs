@@ -57,7 +57,7 @@ async fn delete(
     offset: i64,
     deadline: Deadline,
 ) -> Result<Offset, ErrorCode> {
-    let topic = context.broker.topics().by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    let topic = context.node().topics().by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if topic.internal {
         return Err(ErrorCode::InvalidTopicException);
     }
@@ -76,7 +76,7 @@ async fn delete(
         return Ok(handle.reader.log_start());
     }
     deadline.check().map_err(|refusal| refusal.code)?;
-    advance_log_start(&context.broker, &handle, to).await.map_err(|failure| {
+    advance_log_start(context.node(), &handle, to).await.map_err(|failure| {
         tracing::warn!(partition = %handle.id, %to, ?failure, "records were not deleted");
         failure_code(&failure)
     })

@@ -29,7 +29,7 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    let kept = match state::partitions_of(&context.broker, &group).await {
+    let kept = match state::partitions_of(context.node(), &group).await {
         Ok(keys) => keys,
         Err(failure) => {
             return DeleteShareGroupOffsetsResponse {
@@ -41,7 +41,7 @@ pub(crate) async fn handle(
     };
     let mut responses = Vec::new();
     for (number, wanted) in request.topics.into_iter().enumerate() {
-        let topic = context.broker.topics().by_name(&wanted.topic_name);
+        let topic = context.node().topics().by_name(&wanted.topic_name);
         let outcome = match &topic {
             _ if number >= ITEMS_MAX => Err(Refusal::too_many("topics")),
             // In these words, and with this code, by Kafka.
@@ -72,7 +72,7 @@ async fn delete(context: &Context, group: &Arc<str>, topic: &Topic) -> Result<()
     for partition in topic.image.topic_partitions() {
         let key =
             SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: partition.partition.0 };
-        let deleted = state::delete(&context.broker, &key).await;
+        let deleted = state::delete(context.node(), &key).await;
         deleted.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))?;
     }
     Ok(())

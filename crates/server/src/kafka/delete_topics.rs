@@ -31,7 +31,7 @@ enum Target {
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     let deadline = Deadline::after_ms(request.timeout_ms);
     let wanted = if context.version() >= IDS_FROM { request.topics } else { by_name(request.topic_names) };
-    let image = context.broker.image();
+    let image = context.node().image();
     let targets: Vec<Target> = wanted.iter().map(|topic| target(&image, topic)).collect();
     let mut times: HashMap<Target, usize> = HashMap::new();
     for target in &targets {

@@ -32,7 +32,7 @@ pub(crate) async fn handle(
             return refused(ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}"));
         }
     }
-    let broker = &context.broker;
+    let here = context.node();
     // From version 2 on, those that have fallen silent may be asked for (KIP-1073).
     let nodes =
         topology::nodes(&context).into_iter().filter(|node| !node.fenced || request.include_fenced_brokers);
@@ -45,8 +45,8 @@ pub(crate) async fn handle(
         ..Default::default()
     });
     DescribeClusterResponse {
-        cluster_id: broker.cluster_id.clone(),
-        controller_id: topology::controller(broker),
+        cluster_id: here.cluster_id.clone(),
+        controller_id: topology::controller(here),
         brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS

@@ -35,7 +35,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: DescribeConfigsRequest,
 ) -> DescribeConfigsResponse {
-    let image = context.broker.image();
+    let image = context.node().image();
     let detail = Detail { synonyms: request.include_synonyms, documentation: request.include_documentation };
     let mut results = Vec::with_capacity(request.resources.len().min(ITEMS_MAX));
     let mut charges = context.charges();
@@ -62,7 +62,7 @@ fn describe(
     image: &MetadataImage,
     wanted: &DescribeConfigsResource,
 ) -> Result<Vec<DescribedConfig>, Refusal> {
-    let node = context.broker.node();
+    let node = context.node().id();
     match resource(wanted.resource_type, &wanted.resource_name, node)? {
         Resource::Broker(BrokerScope::Cluster) => Ok(image.describe_cluster()),
         Resource::Broker(BrokerScope::Node(_)) => Ok(image.describe_broker()),

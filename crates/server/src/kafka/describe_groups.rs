@@ -11,8 +11,8 @@ use tailrace_kafka_wire::messages::describe_groups_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::group_code;
 use crate::kafka::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 use crate::kafka::{Context, Decided, answer_later, decode};

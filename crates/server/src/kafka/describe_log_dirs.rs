@@ -31,7 +31,7 @@ pub(crate) async fn handle(
     });
     // Asking for the room on a disk may block.
     let described = tokio::task::spawn_blocking(move || {
-        describe(&context.broker.topics(), &context.broker.data_dir, wanted)
+        describe(&context.node().topics(), &context.node().data_dir, wanted)
     });
     match described.await {
         Ok(result) => DescribeLogDirsResponse { results: vec![result], ..Default::default() },

@@ -60,7 +60,7 @@ pub(crate) async fn handle(
 async fn producers(context: &Context, name: &str, index: i32) -> Result<Vec<ProducerState>, Refusal> {
     legal_name(name)?;
     let refuse = |code: ErrorCode| Refusal::new(code, format!("{name}-{index}: {}.", code.message()));
-    let handle = replica_by_name(&context.broker.topics(), name, index).map_err(refuse)?;
+    let handle = replica_by_name(&context.node().topics(), name, index).map_err(refuse)?;
     let states =
         handle.look(|core| core.producers().iter().map(|(id, producer)| state(id, producer)).collect());
     states.await.ok_or_else(|| refuse(ErrorCode::NotLeaderOrFollower))

@@ -36,12 +36,12 @@ pub(crate) async fn handle(context: Arc<Context>, request: DescribeQuorumRequest
 
 /// The node that leads the metadata log knows; any other one asks it.
 async fn quorum(context: &Context) -> Option<Quorum> {
-    let broker = &context.broker;
-    if let Some(own) = Quorum::of(broker).await {
+    let here = context.node();
+    if let Some(own) = Quorum::of(here).await {
         return Some(own);
     }
-    let node = NodeId(controller(broker));
-    let asked = ask(&broker.links, node, DescribeQuorum {}).await;
+    let node = NodeId(controller(here));
+    let asked = ask(&here.links, node, DescribeQuorum {}).await;
     asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()?
 }
 

@@ -59,7 +59,7 @@ async fn describe(
     });
     let named = match named {
         Some(named) => named,
-        None => match state::partitions_of(&context.broker, &name).await {
+        None => match state::partitions_of(context.node(), &name).await {
             Ok(keys) => by_topic(context, &keys),
             Err(failure) => {
                 group.error_code = share_admin_code(&failure).code();
@@ -69,7 +69,7 @@ async fn describe(
         },
     };
     for (topic_name, partitions) in named {
-        let topic = context.broker.topics().by_name(&topic_name);
+        let topic = context.node().topics().by_name(&topic_name);
         let mut answer = DescribeShareGroupOffsetsResponseTopic {
             topic_name,
             topic_id: topic.as_ref().map_or([0; 16], |topic| topic.id.0),
@@ -88,7 +88,7 @@ async fn describe(
 }
 
 fn by_topic(context: &Context, keys: &[SharePartitionKey]) -> Vec<(String, Vec<i32>)> {
-    let topics = context.broker.topics();
+    let topics = context.node().topics();
     let mut named: Vec<(String, Vec<i32>)> = Vec::new();
     for key in keys {
         let Some(topic) = topics.by_id(key.topic.0) else { continue };
@@ -121,11 +121,11 @@ async fn describe_partition(
         return refuse(answer, ErrorCode::UnknownTopicOrPartition);
     }
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
-    match state::summary(&context.broker, &key).await {
+    match state::summary(context.node(), &key).await {
         Ok(Some(kept)) => {
             answer.leader_epoch = kept.leader_epoch;
             answer.start_offset = kept.start.map_or(UNKNOWN, |start| start.get());
-            let end = high_watermark(&context.broker, topic, index).await.ok();
+            let end = high_watermark(context.node(), topic, index).await.ok();
             answer.lag = end.and_then(|end| lag(&kept, end.get())).unwrap_or(UNKNOWN);
             answer
         }

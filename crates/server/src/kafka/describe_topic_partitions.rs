@@ -13,10 +13,10 @@ use tailrace_kafka_wire::messages::describe_topic_partitions_response::{
 };
 use tailrace_metadata::{MetadataImage, is_internal_topic};
 
-use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::kafka::lookup::{TOPIC_OPERATIONS, legal_name};
 use crate::kafka::topology::{self, PartitionState};
+use crate::node::Node;
 use crate::partitions::{Topic, TopicTable};
 
 /// Partitions in one answer at most, whatever is asked for: Kafka's `max.request.partition.size.limit`.
@@ -29,12 +29,12 @@ pub(crate) async fn handle(
     if let Some(cursor) = request.cursor.as_ref().filter(|cursor| cursor.partition_index < 0) {
         return bad_cursor(cursor);
     }
-    let table = Arc::clone(&context.broker.topics());
+    let table = Arc::clone(&context.node().topics());
     let names: BTreeSet<String> = request.topics.into_iter().map(|topic| topic.name).collect();
     let limit = request.response_partition_limit.clamp(1, PARTITIONS_MAX);
     let mut page = Page {
-        broker: Arc::clone(&context.broker),
-        image: context.broker.image(),
+        node: Arc::clone(context.node()),
+        image: context.node().image(),
         cursor: request.cursor,
         // Between 1 and the maximum.
         room: usize::try_from(limit).unwrap_or(1),
@@ -58,7 +58,7 @@ fn bad_cursor(cursor: &From) -> DescribeTopicPartitionsResponse {
 }
 
 struct Page {
-    broker: Arc<Broker>,
+    node: Arc<Node>,
     image: Arc<MetadataImage>,
     /// Where the page begins.
     cursor: Option<From>,
@@ -98,7 +98,7 @@ impl Page {
     /// Adds partitions from `first` on. Returns the first that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
         let numbered = (0..).zip(&topic.partitions).skip(first).take(self.room);
-        let place = |index, slot| topology::partition_state(&self.broker, &self.image, topic, index, slot);
+        let place = |index, slot| topology::partition_state(&self.node, &self.image, topic, index, slot);
         let partitions: Vec<_> = numbered.map(|(index, slot)| partition(index, place(index, slot))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();

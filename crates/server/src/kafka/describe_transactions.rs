@@ -9,22 +9,22 @@ use tailrace_kafka_wire::messages::describe_transactions_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::connection::Closed;
 use crate::kafka::transactions::{ask, unexpected};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DescribeTransactionsRequest = decode(&context, reader)?;
     let context = Arc::new(context);
-    let broker = Arc::clone(&context.broker);
+    let node = Arc::clone(context.node());
     Ok(answer_later(context, async move {
         let mut transaction_states = Vec::new();
         // Each answer is longer than its question; nobody has this many transactional ids in mind.
         for transactional_id in request.transactional_ids.into_iter().take(ITEMS_MAX) {
             let id = transactional_id.clone();
             let event = move |token, _| TransactionEvent::Describe { token, transactional_id: id.clone() };
-            let answer = match ask(&broker, &transactional_id, event).await.reply().await {
+            let answer = match ask(&node, &transactional_id, event).await.reply().await {
                 Ok(TransactionReply::Described(description)) => state(description),
                 Ok(reply) => refused(unexpected(&reply).code),
                 Err(refusal) => refused(refusal.code),

@@ -27,10 +27,10 @@ const KINDS_FROM: i16 = 1;
 pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
     let is_known = matches!(kind, PREFERRED | UNCLEAN);
-    if is_known && context.broker.links.peers().is_some() {
+    if is_known && context.node().links.peers().is_some() {
         return elect_in_cluster(&context, request, kind).await;
     }
-    let image = context.broker.image();
+    let image = context.node().image();
     let Some(wanted) = request.topic_partitions else {
         let nothing_elected = |topic: String| ReplicaElectionResult { topic, ..Default::default() };
         return ElectLeadersResponse {
@@ -89,7 +89,7 @@ fn outcome(image: &MetadataImage, name: &str, partition: i32) -> Refusal {
 
 /// In a cluster: partitions that are led here are handed over, others by their leaders, which are asked.
 async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind: i8) -> ElectLeadersResponse {
-    let image = context.broker.image();
+    let image = context.node().image();
     let all = request.topic_partitions.is_none();
     let wanted: Vec<(String, Vec<i32>)> = match request.topic_partitions {
         Some(wanted) => wanted.into_iter().map(|topic| (topic.topic, topic.partitions)).collect(),
@@ -128,15 +128,15 @@ async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind:
 }
 
 async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Result<(), Refusal> {
-    let (broker, image) = (&context.broker, context.broker.image());
+    let (here, image) = (context.node(), context.node().image());
     let missing = |what: String| Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, what));
-    let Some(topic) = broker.topics().by_name(name) else {
+    let Some(topic) = here.topics().by_name(name) else {
         return missing(format!("No such topic as {name}"));
     };
     let Some(partition) = image.topic(name).and_then(|topic| topic.partition(PartitionId(number))) else {
         return missing(format!("No such partition as {name}-{number}"));
     };
-    let leader = leader_of(broker, &topic, number).map(|(node, _)| node);
+    let leader = leader_of(here, &topic, number).map(|(node, _)| node);
     let not_needed = |reason: &str| Err(Refusal::new(ErrorCode::ElectionNotNeeded, reason));
     let (Some(leader), Some(preferred)) = (leader, partition.replicas.first().copied()) else {
         let message =
@@ -150,10 +150,10 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
         return not_needed("Leader election not needed: the preferred replica leads this partition.");
     }
     let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
-    let handed = if leader == broker.node() {
-        cluster::hand_to(broker, group, preferred).await
+    let handed = if leader == here.id() {
+        cluster::hand_to(here, group, preferred).await
     } else {
-        ask(&broker.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
+        ask(&here.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
             tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
             false
         })

@@ -10,7 +10,7 @@ use tailrace_kafka_wire::messages::end_txn_request::EndTxnRequest;
 use tailrace_kafka_wire::messages::end_txn_response::EndTxnResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::transactions::{ask, fenced_from, producer, unexpected};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -37,7 +37,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         let end = EndTransaction { token, transactional_id, producer, committed, protocol, fresh };
         TransactionEvent::End(end)
     };
-    let asked = ask(&context.broker, &transactional_id, event).await;
+    let asked = ask(context.node(), &transactional_id, event).await;
     Ok(answer_later(context, async move {
         match asked.reply().await {
             Ok(TransactionReply::Ended(next)) => ended(next, version),

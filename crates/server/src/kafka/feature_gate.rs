@@ -13,8 +13,8 @@ use tailrace_kafka_wire::messages::{
 use tailrace_kafka_wire::{ApiKey, ErrorCode, Reader};
 use tailrace_metadata::Feature;
 
-use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::connection::Closed;
 use crate::kafka::{Context, Decided, decode};
 
 /// True if what the request needs is not in force.
@@ -30,7 +30,7 @@ pub(crate) fn is_shut(context: &Context) -> bool {
         | ApiKey::DeleteShareGroupOffsets => Feature::Share,
         _ => return false,
     };
-    context.broker.image().features().level(needed) == 0
+    context.node().image().features().level(needed) == 0
 }
 
 /// Refuses a request for which [`is_shut`] holds.

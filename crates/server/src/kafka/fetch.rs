@@ -20,12 +20,12 @@ use tailrace_types::{LeaderEpoch, NodeId, Offset};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::broker::Broker;
-use crate::connection::Closed;
 use crate::disk::ServerDisk;
+use crate::kafka::connection::Closed;
 use crate::kafka::errors::{claimed_epoch, epoch_code, read_code};
 use crate::kafka::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
 use crate::kafka::{Context, Decided, carry_on_aside, closest_replica, decode, leader_hints};
+use crate::node::Node;
 use crate::outbox::ReplyPart;
 use crate::partitions::{
     Bounds, Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadOutcome, ReadTerms, TopicTable,
@@ -122,25 +122,25 @@ struct Terms {
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: FetchRequest = decode(&context, reader)?;
-    let broker = &context.broker;
+    let node = context.node();
     let bytes_max =
-        u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into());
+        u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
     let terms = Terms {
         bytes_max,
         bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
         committed_only: request.isolation_level == READ_COMMITTED,
-        from_followers: broker.config().replica_selector_class == ReplicaSelector::RackAware,
+        from_followers: node.config().replica_selector_class == ReplicaSelector::RackAware,
         deadline: Instant::now() + wait_time(request.max_wait_ms),
     };
     let rack = Some(request.rack_id.clone()).filter(|rack| terms.from_followers && !rack.is_empty());
-    let turn = match broker.fetch_sessions.admit(request, context.version()) {
+    let turn = match context.server.fetch_sessions.admit(request, context.version()) {
         Admission::Turn(turn) => turn,
         Admission::Refused(code) => {
             let response = FetchResponse { error_code: code.code(), ..Default::default() };
             return Ok(Decided::Reply(context.reply(&response)?));
         }
     };
-    let wanted_max = match broker.config().tailrace_read_verify_after_ms {
+    let wanted_max = match node.config().tailrace_read_verify_after_ms {
         ..0 => WANTED_ON_LOOP,
         // What is read is checked first.
         0.. => WANTED_ON_LOOP_WHEN_CHECKED,
@@ -148,7 +148,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     if turn.wanted.len() <= wanted_max {
         return decide_turn(context, turn, terms, rack).await;
     }
-    carry_on_aside(Arc::clone(broker), decide_turn(context, turn, terms, rack)).await
+    carry_on_aside(Arc::clone(&context.server), decide_turn(context, turn, terms, rack)).await
 }
 
 async fn decide_turn(
@@ -157,10 +157,10 @@ async fn decide_turn(
     terms: Terms,
     rack: Option<String>,
 ) -> Result<Decided, Closed> {
-    let broker = &context.broker;
-    let mut found = look(broker, &turn.wanted, &terms);
+    let node = context.node();
+    let mut found = look(node, &turn.wanted, &terms);
     if let Some(rack) = rack {
-        redirect(broker, &rack, &turn.wanted, &mut found).await;
+        redirect(node, &rack, &turn.wanted, &mut found).await;
     }
     if is_enough(&found, &terms) {
         return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
@@ -169,8 +169,8 @@ async fn decide_turn(
 }
 
 /// Sends the consumer to replicas that are nearer to it than this one.
-async fn redirect(broker: &Broker, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
-    let preferred = closest_replica::preferred(broker, rack, wanted).await;
+async fn redirect(node: &Node, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
+    let preferred = closest_replica::preferred(node, rack, wanted).await;
     for (found, preferred) in found.iter_mut().zip(preferred) {
         if preferred.is_some() && !found.failed() && found.diverging.is_none() {
             found.preferred = preferred;
@@ -187,10 +187,10 @@ fn wait_time(max_wait_ms: i32) -> Duration {
 /// Waits until there is enough, or the time is up.
 async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
     let notify = Arc::new(Notify::new());
-    let mut stopping = context.broker.stopping.subscribe();
+    let mut stopping = context.node().stopping.subscribe();
     loop {
-        register(&context.broker, &turn.wanted, &notify);
-        let found = look(&context.broker, &turn.wanted, &terms);
+        register(context.node(), &turn.wanted, &notify);
+        let found = look(context.node(), &turn.wanted, &terms);
         if is_enough(&found, &terms) || Instant::now() >= terms.deadline || *stopping.borrow() {
             return respond(&context, turn, found, &terms);
         }
@@ -202,8 +202,8 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     }
 }
 
-fn register(broker: &Broker, wanted: &[Wanted], notify: &Arc<Notify>) {
-    let topics = broker.topics();
+fn register(node: &Node, wanted: &[Wanted], notify: &Arc<Notify>) {
+    let topics = node.topics();
     for want in wanted {
         if let Ok(handle) = find(&topics, want) {
             handle.register_fetch(notify);
@@ -219,8 +219,8 @@ fn is_enough(found: &[Found], terms: &Terms) -> bool {
     found.is_empty() || failed || is_cut || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
 }
 
-fn look(broker: &Broker, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
-    let topics = broker.topics();
+fn look(node: &Node, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
+    let topics = node.topics();
     let mut left = terms.bytes_max;
     let mut nothing_yet = true;
     let look_at = |want: &Wanted| {

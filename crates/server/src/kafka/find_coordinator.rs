@@ -50,26 +50,26 @@ pub(crate) async fn handle(
 }
 
 async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
-    let broker = &context.broker;
+    let here = context.node();
     if kind == SHARE && SharePartitionKey::parse(key).is_none() {
         return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
     }
     if !matches!(kind, GROUP | TRANSACTION | SHARE) {
         return refused("Unknown coordinator type.");
     }
-    if broker.links.peers().is_none() {
+    if here.links.peers().is_none() {
         return at(&topology::this_node(context));
     }
-    let coordinators = &broker.coordinators;
+    let coordinators = &here.coordinators;
     let (topic, partition) = match kind {
-        GROUP => (CONSUMER_OFFSETS_TOPIC, coordinators.groups.partition_of(broker, key).await),
-        TRANSACTION => (TRANSACTION_STATE_TOPIC, coordinators.transactions.partition_of(broker, key).await),
-        _ => (SHARE_GROUP_STATE_TOPIC, coordinators.shares.partition_of(broker, key).await),
+        GROUP => (CONSUMER_OFFSETS_TOPIC, coordinators.groups.partition_of(here, key).await),
+        TRANSACTION => (TRANSACTION_STATE_TOPIC, coordinators.transactions.partition_of(here, key).await),
+        _ => (SHARE_GROUP_STATE_TOPIC, coordinators.shares.partition_of(here, key).await),
     };
     let leader = match partition {
         Ok(partition) => {
-            let topic = broker.topics().by_name(topic);
-            topic.and_then(|topic| leader_of(broker, &topic, partition))
+            let topic = here.topics().by_name(topic);
+            topic.and_then(|topic| leader_of(here, &topic, partition))
         }
         Err(failure) => return unavailable(&failure.to_string()),
     };

@@ -4,26 +4,26 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::Offset;
 
 use crate::ask::{HighWatermarkOf, ask};
-use crate::broker::Broker;
 use crate::cluster::leaders::leader_of;
 use crate::kafka::lookup::online;
+use crate::node::Node;
 use crate::partitions::Topic;
 
 /// The high watermark, from the node that leads the partition.
 ///
 /// # Errors
 /// There is no such partition, or nobody leads it or answers just now.
-pub(super) async fn high_watermark(broker: &Broker, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
+pub(super) async fn high_watermark(node: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
     match online(topic, index) {
         Ok(handle) => Ok(handle.reader.high_watermark().offset()),
-        Err(ErrorCode::NotLeaderOrFollower) => at_leader(broker, topic, index).await,
+        Err(ErrorCode::NotLeaderOrFollower) => at_leader(node, topic, index).await,
         Err(code) => Err(code),
     }
 }
 
-async fn at_leader(broker: &Broker, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
-    let (node, _) = leader_of(broker, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
-    let asked = ask(&broker.links, node, HighWatermarkOf::new(topic.id, index)).await;
+async fn at_leader(here: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
+    let (node, _) = leader_of(here, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
+    let asked = ask(&here.links, node, HighWatermarkOf::new(topic.id, index)).await;
     let found = asked.unwrap_or_else(|error| {
         tracing::debug!(%node, %error, "the end of a partition could not be asked for");
         None

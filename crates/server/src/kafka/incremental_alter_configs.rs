@@ -43,7 +43,7 @@ pub(crate) async fn handle(
 }
 
 async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> Result<(), Refusal> {
-    let resource = resource(wanted.resource_type, &wanted.resource_name, context.broker.node())?;
+    let resource = resource(wanted.resource_type, &wanted.resource_name, context.node().id())?;
     let ops = wanted.configs.into_iter().map(operation).collect::<Result<_, _>>()?;
     context.command(alteration(resource, ConfigChange::Incremental(ops)), mode).await.map(drop)
 }

@@ -8,8 +8,8 @@ use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdReque
 use tailrace_kafka_wire::messages::init_producer_id_response::InitProducerIdResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
+use crate::kafka::connection::Closed;
 use crate::kafka::transactions::{ask, fenced_from, fresh_id, producer, unexpected};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -30,7 +30,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 }
 
 async fn idempotent(context: &Context) -> InitProducerIdResponse {
-    match fresh_id(&context.broker).await {
+    match fresh_id(context.node()).await {
         Ok(id) => InitProducerIdResponse { producer_id: id.get(), ..Default::default() },
         Err(Refusal { code, .. }) => refused(code),
     }
@@ -47,7 +47,7 @@ async fn transactional(
         let transactional_id = id.clone();
         TransactionEvent::Init(InitProducer { token, transactional_id, timeout_ms, expected, fresh })
     };
-    let asked = ask(&context.broker, &transactional_id, event).await;
+    let asked = ask(context.node(), &transactional_id, event).await;
     let version = context.version();
     answer_later(context, async move {
         match asked.reply().await {

@@ -11,7 +11,7 @@ use tailrace_kafka_wire::messages::join_group_request::JoinGroupRequest;
 use tailrace_kafka_wire::messages::join_group_response::{JoinGroupResponse, JoinGroupResponseMember};
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{fresh_member_id, group_code, reason_for_log};
 use crate::kafka::{Context, Decided, answer_later, decode};
 

@@ -38,7 +38,7 @@ impl<'a> Hints<'a> {
         if !TOLD.iter().any(|code| code.code() == error) {
             return None;
         }
-        let (node, epoch) = leader_of(&self.context.broker, topic?, partition)?;
+        let (node, epoch) = leader_of(self.context.node(), topic?, partition)?;
         self.named.insert(node.get());
         Some((node.get(), epoch.get()))
     }
@@ -76,7 +76,7 @@ pub(crate) fn in_fetch(context: &Context, response: &mut fetch_response::FetchRe
     if context.version() < FETCH_LEADER_FROM {
         return;
     }
-    let (mut hints, topics) = (Hints::new(context), context.broker.topics());
+    let (mut hints, topics) = (Hints::new(context), context.node().topics());
     for answer in &mut response.responses {
         let topic = if answer.topic.is_empty() {
             topics.by_id(answer.topic_id)
@@ -98,7 +98,7 @@ pub(crate) fn in_produce(context: &Context, response: &mut produce_response::Pro
     if context.version() < PRODUCE_FROM {
         return;
     }
-    let (mut hints, topics) = (Hints::new(context), context.broker.topics());
+    let (mut hints, topics) = (Hints::new(context), context.node().topics());
     for answer in &mut response.responses {
         let topic =
             if answer.name.is_empty() { topics.by_id(answer.topic_id) } else { topics.by_name(&answer.name) };
@@ -112,7 +112,7 @@ pub(crate) fn in_produce(context: &Context, response: &mut produce_response::Pro
 }
 
 pub(crate) fn in_share_fetch(context: &Context, response: &mut share_fetch_response::ShareFetchResponse) {
-    let (mut hints, topics) = (Hints::new(context), context.broker.topics());
+    let (mut hints, topics) = (Hints::new(context), context.node().topics());
     for answer in &mut response.responses {
         let topic = topics.by_id(answer.topic_id);
         for data in &mut answer.partitions {
@@ -132,7 +132,7 @@ pub(crate) fn in_share_acknowledge(
     context: &Context,
     response: &mut share_acknowledge_response::ShareAcknowledgeResponse,
 ) {
-    let (mut hints, topics) = (Hints::new(context), context.broker.topics());
+    let (mut hints, topics) = (Hints::new(context), context.node().topics());
     for answer in &mut response.responses {
         let topic = topics.by_id(answer.topic_id);
         for data in &mut answer.partitions {

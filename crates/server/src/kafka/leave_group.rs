@@ -7,7 +7,7 @@ use tailrace_kafka_wire::messages::leave_group_request::{LeaveGroupRequest, Memb
 use tailrace_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{group_code, reason_for_log};
 use crate::kafka::{Context, Decided, answer_later, decode};
 

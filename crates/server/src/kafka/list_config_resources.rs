@@ -28,9 +28,9 @@ pub(crate) async fn handle(
         |resource_name, resource_type| ConfigResource { resource_name, resource_type, ..Default::default() };
     let mut config_resources = Vec::new();
     if wanted(BROKER) {
-        config_resources.push(resource(context.broker.node().to_string(), BROKER));
+        config_resources.push(resource(context.node().id().to_string(), BROKER));
     }
-    let image = context.broker.image();
+    let image = context.node().image();
     if wanted(GROUP) {
         config_resources
             .extend(image.configured_groups().map(|(group, _)| resource(group.to_owned(), GROUP)));

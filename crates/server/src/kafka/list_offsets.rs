@@ -66,7 +66,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListOffsetsRequest) -
     let version = context.version();
     let committed_only = request.isolation_level == READ_COMMITTED;
     let duplicates = duplicates(&request);
-    let table = Arc::clone(&context.broker.topics());
+    let table = Arc::clone(&context.node().topics());
     let mut lookups = Vec::new();
     let mut answered = HashSet::new();
     let mut topics: Vec<ListOffsetsTopicResponse> = Vec::with_capacity(request.topics.len());

@@ -15,7 +15,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: ListPartitionReassignmentsRequest,
 ) -> ListPartitionReassignmentsResponse {
-    let image = context.broker.image();
+    let image = context.node().image();
     let topics: Vec<_> = match &request.topics {
         None => image.topics().filter_map(|topic| ongoing(topic, |_| true)).collect(),
         Some(asked) => asked

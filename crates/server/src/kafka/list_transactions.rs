@@ -13,7 +13,7 @@ use tailrace_kafka_wire::messages::list_transactions_response::{
 use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::ProducerId;
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::errors::coordinator_code;
 use crate::kafka::transactions::unexpected;
 use crate::kafka::{Context, Decided, answer_later, decode};
@@ -29,11 +29,11 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRegularExpression))?));
     };
     let (filter, unknown_state_filters) = filter(request);
-    let broker = Arc::clone(&context.broker);
+    let node = Arc::clone(context.node());
     Ok(answer_later(context, async move {
         let event = move |token| TransactionEvent::List { token, filter: filter.clone() };
         let mut transaction_states = Vec::new();
-        for reply in broker.coordinators.transactions.submit_all(&broker, event).await {
+        for reply in node.coordinators.transactions.submit_all(&node, event).await {
             match reply {
                 Ok(TransactionReply::Listed(all)) => {
                     let matches = |one: &TransactionListing| {

@@ -41,7 +41,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
         all_topics(&context).await
     } else {
         let may_create =
-            request.allow_auto_topic_creation && context.broker.config().auto_create_topics_enable;
+            request.allow_auto_topic_creation && context.node().config().auto_create_topics_enable;
         some_topics(&context, wanted, may_create).await
     };
     for topic in &mut topics {
@@ -56,8 +56,8 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     });
     MetadataResponse {
         brokers: brokers.collect(),
-        cluster_id: Some(context.broker.cluster_id.clone()),
-        controller_id: topology::controller(&context.broker),
+        cluster_id: Some(context.node().cluster_id.clone()),
+        controller_id: topology::controller(context.node()),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             CLUSTER_OPERATIONS
@@ -69,7 +69,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
 }
 
 async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
-    let table = Arc::clone(&context.broker.topics());
+    let table = Arc::clone(&context.node().topics());
     let mut topics = Vec::with_capacity(table.iter().len());
     let mut charges = context.charges();
     for topic in table.iter() {
@@ -120,7 +120,7 @@ async fn one_topic(
     let ids_allowed = context.version() >= IDS_FROM;
     match wanted.name {
         _ if !id.is_zero() && ids_allowed => {
-            let topic = context.broker.topics().by_id(id.0);
+            let topic = context.node().topics().by_id(id.0);
             topic.map_or_else(|| unknown_id(id), |topic| known(context, &topic))
         }
         Some(name) if id.is_zero() => by_name(context, name, may_create).await,
@@ -138,7 +138,7 @@ async fn one_topic(
 }
 
 async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataResponseTopic {
-    if let Some(topic) = context.broker.topics().by_name(&name) {
+    if let Some(topic) = context.node().topics().by_name(&name) {
         return known(context, &topic);
     }
     if let Err(refusal) = legal_name(&name) {
@@ -148,7 +148,7 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
         return unknown(name, ErrorCode::UnknownTopicOrPartition);
     }
     let id = TopicId::from_random(random::bytes16());
-    let create = CreateTopic::with_defaults(&name, id, context.broker.now(), Requester::Client);
+    let create = CreateTopic::with_defaults(&name, id, context.node().now(), Requester::Client);
     match context.command(Command::CreateTopic(create), Mode::CarryOut).await {
         Ok(_) => tracing::info!(topic = %name, "created for a client that asked for it"),
         // Somebody else was quicker.
@@ -158,7 +158,7 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
             return unknown(name, refusal.code);
         }
     }
-    match context.broker.topics().by_name(&name) {
+    match context.node().topics().by_name(&name) {
         Some(topic) => known(context, &topic),
         None => unknown(name, ErrorCode::UnknownTopicOrPartition),
     }
@@ -175,9 +175,9 @@ fn unknown_id(id: TopicId) -> MetadataResponseTopic {
 }
 
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
-    let image = context.broker.image();
+    let image = context.node().image();
     let partition = |(index, slot)| {
-        let place = topology::partition_state(&context.broker, &image, topic, index, slot);
+        let place = topology::partition_state(context.node(), &image, topic, index, slot);
         MetadataResponsePartition {
             error_code: place.error().code(),
             partition_index: index,

@@ -2,7 +2,7 @@
 //! are not there yet, have a file per kind.)
 //!
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
-//! road passes through [`Context`], whose session names the principal.
+//! road passes through [`Context`], whose session says which client it is.
 
 mod acls;
 mod add_offsets_to_txn;
@@ -15,6 +15,7 @@ mod client_quotas;
 mod closest_replica;
 mod commands;
 mod config_resources;
+pub(crate) mod connection;
 mod consumer_group_describe;
 mod consumer_group_heartbeat;
 mod create_partitions;
@@ -53,6 +54,7 @@ mod list_groups;
 mod list_offsets;
 mod list_partition_reassignments;
 mod list_transactions;
+mod listener;
 mod lookup;
 mod metadata;
 mod offset_commit;
@@ -62,6 +64,7 @@ mod offset_for_leader_epoch;
 mod produce;
 mod replicas;
 mod scram_credentials;
+mod server;
 mod share_acknowledge;
 mod share_acknowledgements;
 mod share_fetch;
@@ -90,14 +93,15 @@ use tailrace_kafka_wire::{
 };
 
 pub(crate) use fetch_session::FetchSessions;
+pub(crate) use listener::serve;
 use table::Road;
 pub(crate) use table::api_name;
 
-use crate::broker::Broker;
+use self::connection::Closed;
+pub(crate) use self::server::{KafkaServer, Limits};
 use crate::budget::Reservation;
-use crate::connection::Closed;
 use crate::disk::ServerDisk;
-use crate::nats::Principal;
+use crate::node::Node;
 use crate::outbox::ReplyPart;
 use tailrace_log::Extent;
 
@@ -133,8 +137,6 @@ pub(crate) struct ClientSession {
     pub(crate) peer: SocketAddr,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
-    /// Whose connection it is. For now nobody has to say who he is, and everybody may do everything.
-    pub(crate) principal: Arc<Principal>,
     /// Name and version that the client gave in ApiVersions.
     pub(crate) software: OnceLock<(String, String)>,
     /// Share sessions were opened or continued here.
@@ -152,7 +154,6 @@ impl ClientSession {
             id,
             peer,
             local,
-            principal: Arc::default(),
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),
             decoded_bytes: AtomicUsize::new(0),
@@ -176,7 +177,7 @@ impl ClientSession {
 
 /// One request on its road.
 pub(crate) struct Context {
-    pub(crate) broker: Arc<Broker>,
+    pub(crate) server: Arc<KafkaServer>,
     pub(crate) session: Arc<ClientSession>,
     pub(crate) header: RequestHeader,
     /// Of a request that is decided aside, or takes much: what it takes beyond its frame.
@@ -184,8 +185,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(broker: Arc<Broker>, session: Arc<ClientSession>, header: RequestHeader) -> Self {
-        Self { broker, session, header, room: Mutex::default() }
+    pub(crate) fn new(server: Arc<KafkaServer>, session: Arc<ClientSession>, header: RequestHeader) -> Self {
+        Self { server, session, header, room: Mutex::default() }
+    }
+
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.server.node
     }
 
     pub(crate) fn version(&self) -> i16 {
@@ -199,7 +204,7 @@ impl Context {
         let mut room = match room {
             Some(room) => room,
             None if bytes <= UNCHARGED_BYTES => return,
-            None => self.broker.aside.reserve(0).await,
+            None => self.server.aside.reserve(0).await,
         };
         if bytes > room.bytes() {
             room.grow(bytes).await;
@@ -287,7 +292,7 @@ fn parts_of(frame: Frame, files: &[Extent<ServerDisk>]) -> Vec<ReplyPart> {
 
 /// Decides one request. An error closes the connection, as Kafka does where no answer can be understood.
 pub(crate) async fn decide(
-    broker: Arc<Broker>,
+    server: Arc<KafkaServer>,
     session: Arc<ClientSession>,
     frame: RequestFrame,
 ) -> Result<Decided, Closed> {
@@ -297,7 +302,7 @@ pub(crate) async fn decide(
     let header = RequestHeader::decode(&mut reader)
         .map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
     let (key, version) = (header.api_key, header.api_version);
-    let context = Context::new(broker, session, header);
+    let context = Context::new(server, session, header);
     if !table::serves(key, version) {
         if key == ApiKey::ApiVersions {
             return api_versions::unsupported(&context);
@@ -317,26 +322,26 @@ pub(crate) async fn decide(
 
 /// Decides a request on the threads for those that may take long.
 async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
-    let broker = Arc::clone(&context.broker);
+    let server = Arc::clone(&context.server);
     let room = match reader.remaining() {
         // Nor does who asks with little.
-        bytes @ ..=table::LOOP_BYTES => broker.aside.take(bytes),
+        bytes @ ..=table::LOOP_BYTES => server.aside.take(bytes),
         bytes => {
             let at_most = bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE);
-            broker.aside.reserve(at_most.min(decoded_bytes_max(context.header.api_key))).await
+            server.aside.reserve(at_most.min(decoded_bytes_max(context.header.api_key))).await
         }
     };
     *context.room() = Some(room);
-    carry_on_aside(broker, table::dispatch(context, reader)).await
+    carry_on_aside(server, table::dispatch(context, reader)).await
 }
 
 /// Goes on with a request on the threads for those that may take long, because its answer may.
 async fn carry_on_aside(
-    broker: Arc<Broker>,
+    server: Arc<KafkaServer>,
     decision: impl Future<Output = Result<Decided, Closed>> + Send + 'static,
 ) -> Result<Decided, Closed> {
-    Ok(match broker.aside.run(decision).await? {
-        Decided::Later(promise) => Decided::Later(Box::pin(async move { broker.aside.run(promise).await })),
+    Ok(match server.aside.run(decision).await? {
+        Decided::Later(promise) => Decided::Later(Box::pin(async move { server.aside.run(promise).await })),
         decided => decided,
     })
 }
@@ -390,7 +395,7 @@ fn decode<R: Request>(context: &Context, mut reader: Reader) -> Result<R, Closed
     context.session.decoded_bytes.store(bytes, Ordering::Relaxed);
     match &mut *context.room() {
         Some(room) => room.set(bytes),
-        room if bytes > UNCHARGED_DECODED_BYTES => *room = Some(context.broker.aside.take(bytes)),
+        room if bytes > UNCHARGED_DECODED_BYTES => *room = Some(context.server.aside.take(bytes)),
         _ => {}
     }
     Ok(request)

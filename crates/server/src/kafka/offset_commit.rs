@@ -13,7 +13,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_metadata::{MetadataImage, TopicRef};
 use tailrace_types::TopicId;
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{group_code, unknown_code};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -47,7 +47,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         topics,
     };
     let pending = context.submit_offsets(request.group_id, OffsetsEvent::Commit(commit)).await;
-    let image = context.broker.image();
+    let image = context.node().image();
     let all = move |asked, code| all(&image, asked, code);
     Ok(answer_later(context, async move {
         match pending.offsets().await {

@@ -7,7 +7,7 @@ use tailrace_kafka_wire::messages::offset_delete_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::group_code;
 use crate::kafka::{Context, Decided, answer_later, decode};
 

@@ -16,8 +16,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_metadata::TopicRef;
 use tailrace_types::TopicId;
 
-use crate::connection::Closed;
 use crate::kafka::commands::ITEMS_MAX;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{PendingGroup, group_code};
 use crate::kafka::{Context, Decided, answer_later, carry_on_aside, decode};
 
@@ -50,7 +50,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         }
     };
     // A consumer asks for its own partitions; all that a group has may be a million.
-    if is_long { carry_on_aside(Arc::clone(&context.broker), decision).await } else { decision.await }
+    if is_long { carry_on_aside(Arc::clone(&context.server), decision).await } else { decision.await }
 }
 
 async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {

@@ -21,7 +21,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: OffsetForLeaderEpochRequest,
 ) -> OffsetForLeaderEpochResponse {
-    let table = Arc::clone(&context.broker.topics());
+    let table = Arc::clone(&context.node().topics());
     let topics = request.topics.into_iter().map(|topic| OffsetForLeaderTopicResult {
         partitions: topic.partitions.iter().map(|p| answer(&table, &topic.topic, p)).collect(),
         topic: topic.topic,

@@ -6,7 +6,7 @@ use tailrace_kafka_wire::messages::share_acknowledge_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::errors::session_code;
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use crate::kafka::{Context, Decided, decode, leader_hints};
@@ -43,15 +43,15 @@ fn begin(
     request: &ShareAcknowledgeRequest,
     said: Vec<(Partition, Vec<Said>)>,
 ) -> Result<(Member, Acknowledging), ErrorCode> {
-    let broker = &context.broker;
+    let node = context.node();
     let member = Member::of(context, request.group_id.as_deref(), request.member_id.as_deref())?;
     let epoch = request.share_session_epoch;
     context.session.uses_share_sessions();
-    let sessions = &broker.share.sessions;
+    let sessions = &node.share.sessions;
     sessions.acknowledge(&member.group, &member.id, epoch, context.session.id).map_err(session_code)?;
-    let acknowledging = Acknowledging::begin(broker, &member, said, request.is_renew_ack);
+    let acknowledging = Acknowledging::begin(node, &member, said, request.is_renew_ack);
     if epoch == FINAL_EPOCH {
-        broker.share.member_left(broker, &member.group, &member.id);
+        node.share.member_left(node, &member.group, &member.id);
     }
     Ok((member, acknowledging))
 }

@@ -6,9 +6,9 @@ use tailrace_coordination::share::{AcknowledgeKind, Acknowledgement, SharePartit
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{Offset, TopicId};
 
-use crate::broker::Broker;
 use crate::kafka::Context;
 use crate::kafka::errors::{acknowledge_code, share_state_code};
+use crate::node::Node;
 use crate::share::sessions::Partition;
 use crate::share::{GroupSettings, Keeping};
 
@@ -30,7 +30,7 @@ impl Member {
         let legal = |text: &&str, bytes_max| !text.is_empty() && text.len() <= bytes_max;
         let group = group.filter(|group| legal(group, GROUP_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
         let id = id.filter(|id| legal(id, MEMBER_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
-        let settings = GroupSettings::of(&context.broker.image(), group);
+        let settings = GroupSettings::of(&context.node().image(), group);
         Ok(Self { group: group.into(), id: id.into(), settings })
     }
 
@@ -61,14 +61,14 @@ impl Acknowledging {
     /// Takes the acknowledgements of each partition over: all of a partition's or none. `renews` is what the request says
     /// about itself: renewals are among them (KIP-1222).
     pub(super) fn begin(
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         member: &Member,
         said: Vec<(Partition, Vec<Said>)>,
         renews: bool,
     ) -> Self {
         let each = said
             .into_iter()
-            .map(|(partition, said)| (partition, begin_one(broker, member, partition, said, renews)));
+            .map(|(partition, said)| (partition, begin_one(node, member, partition, said, renews)));
         Self(each.collect())
     }
 
@@ -90,7 +90,7 @@ impl Acknowledging {
 }
 
 fn begin_one(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     member: &Member,
     partition: Partition,
     said: Vec<Said>,
@@ -99,13 +99,13 @@ fn begin_one(
     let batches =
         said.into_iter().map(|said| acknowledgement(said, renews)).collect::<Result<Vec<_>, _>>()?;
     // Records that were acquired before a restart, or in a share-partition that was given up, are held by nobody.
-    let live = broker.share.get(&member.key(partition)).ok_or_else(|| {
-        let known = broker.topics().by_id(partition.0.0).is_some();
+    let live = node.share.get(&member.key(partition)).ok_or_else(|| {
+        let known = node.topics().by_id(partition.0.0).is_some();
         let code = if known { ErrorCode::InvalidRecordState } else { ErrorCode::UnknownTopicId };
         Outcome::refused(code, "the member holds no records of this partition")
     })?;
-    match live.acknowledge(broker, &member.settings, &member.id, &batches) {
-        Ok(()) => Ok(live.keep(broker)),
+    match live.acknowledge(node, &member.settings, &member.id, &batches) {
+        Ok(()) => Ok(live.keep(node)),
         Err(failure) => Err(Outcome::refused(acknowledge_code(&failure), failure.to_string())),
     }
 }

@@ -20,8 +20,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::connection::Closed;
 use crate::disk::ServerDisk;
+use crate::kafka::connection::Closed;
 use crate::kafka::errors::{session_code, share_code};
 use crate::kafka::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use crate::kafka::{Context, Decided, decode, leader_hints};
@@ -64,7 +64,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 }
 
 fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCode> {
-    let broker = &context.broker;
+    let node = context.node();
     let member = Member::of(context, request.group_id.as_deref(), request.member_id.as_deref())?;
     let epoch = request.share_session_epoch;
     let only_renews = request.is_renew_ack;
@@ -82,7 +82,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
         },
     };
     let bytes_max =
-        u64::from(request.max_bytes.max(0).unsigned_abs()).min(broker.config().fetch_max_bytes.into());
+        u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
     let bytes_min = u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max);
     let wait = Duration::from_millis(request.max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX);
     let (named, said, forgotten) = named_in(request);
@@ -91,19 +91,19 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     }
     context.session.uses_share_sessions();
     let connection = context.session.id;
-    let sessions = &broker.share.sessions;
+    let sessions = &node.share.sessions;
     let mut partitions = Vec::new();
     if epoch == FINAL_EPOCH {
         sessions.acknowledge(&member.group, &member.id, epoch, connection).map_err(session_code)?;
     } else {
         let (group, member) = (&member.group, &member.id);
         let request = SessionRequest { group, member, epoch, connection, added: named, forgotten };
-        let sessions_max = broker.config().group_share_max_share_sessions;
+        let sessions_max = node.config().group_share_max_share_sessions;
         partitions = sessions.fetch(request, sessions_max).map_err(session_code)?;
     }
-    let acknowledging = Acknowledging::begin(broker, &member, said, only_renews);
+    let acknowledging = Acknowledging::begin(node, &member, said, only_renews);
     if epoch == FINAL_EPOCH {
-        broker.share.member_left(broker, &member.group, &member.id);
+        node.share.member_left(node, &member.group, &member.id);
     }
     if only_renews || terms.records_max == 0 || bytes_max == 0 {
         partitions.clear();
@@ -162,7 +162,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
         return Vec::new();
     }
     let notify = Arc::new(Notify::new());
-    let mut stopping = context.broker.stopping.subscribe();
+    let mut stopping = context.node().stopping.subscribe();
     loop {
         let is_last = turn.bytes_min == 0 || Instant::now() >= turn.deadline || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
@@ -186,8 +186,8 @@ async fn find(
     partition: Partition,
     notify: &Arc<Notify>,
 ) -> Result<Arc<LivePartition>, ShareFailure> {
-    let broker = &context.broker;
-    let live = broker.share.get_or_load(broker, &turn.member.key(partition)).await?;
+    let node = context.node();
+    let live = node.share.get_or_load(node, &turn.member.key(partition)).await?;
     live.register_fetch(notify);
     Ok(live)
 }
@@ -213,7 +213,7 @@ async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool
 }
 
 async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found> {
-    let broker = &context.broker;
+    let node = context.node();
     let mut found = Vec::new();
     let mut terms = turn.terms.clone();
     let mut bytes_left = turn.bytes_max;
@@ -228,7 +228,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found
                 continue;
             }
         };
-        match acquire(broker, &live, &turn.member.settings, &terms, bytes_left).await {
+        match acquire(node, &live, &turn.member.settings, &terms, bytes_left).await {
             Ok(None) => {}
             Ok(Some(acquisition)) => {
                 terms.records_max = terms.records_max.saturating_sub(acquisition.records());

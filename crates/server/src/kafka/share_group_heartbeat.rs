@@ -11,7 +11,7 @@ use tailrace_kafka_wire::messages::share_group_heartbeat_response::{
 };
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{group_code, group_message};
 use crate::kafka::{Context, Decided, answer_later, decode};
 
@@ -27,14 +27,14 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         rack: request.rack_id,
         topics: request.subscribed_topic_names,
     };
-    let (broker, leaves) = (Arc::clone(&context.broker), beat.epoch == LEAVE);
+    let (node, leaves) = (Arc::clone(context.node()), beat.epoch == LEAVE);
     let (group, member) = (request.group_id.clone(), Arc::clone(&beat.member));
     let pending = context.submit_share_group(request.group_id, ShareEvent::Heartbeat(beat)).await;
     Ok(answer_later(context, async move {
         match pending.share().await {
             Ok(ShareReply::Heartbeat(Ok(answer))) => {
                 if leaves {
-                    broker.share.member_left(&broker, &group, &member);
+                    node.share.member_left(&node, &group, &member);
                 }
                 response(answer)
             }

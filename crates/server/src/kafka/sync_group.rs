@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::sync_group_request::SyncGroupRequest;
 use tailrace_kafka_wire::messages::sync_group_response::SyncGroupResponse;
 use tailrace_kafka_wire::{ErrorCode, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::group_code;
 use crate::kafka::{Context, Decided, answer_later, decode};
 

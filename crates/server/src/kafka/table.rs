@@ -2,7 +2,7 @@
 
 use tailrace_kafka_wire::{ApiKey, Reader};
 
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::{Context, Decided, answer};
 use crate::kafka::{
     acls, add_offsets_to_txn, add_partitions_to_txn, alter_configs, alter_partition_reassignments,

@@ -4,9 +4,9 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, PartitionId, RaftGroup};
 
-use crate::broker::Broker;
 use crate::cluster::leaders::{controller as controller_of, leader};
 use crate::kafka::Context;
+use crate::node::Node;
 use crate::partitions::{PartitionSlot, Topic};
 
 /// A node that clients may connect to.
@@ -23,13 +23,12 @@ pub(crate) struct NodeAddress {
 /// All nodes, also those that have fallen silent. This one is told with the address that the client used, unless another one is
 /// advertised.
 pub(crate) fn nodes(context: &Context) -> Vec<NodeAddress> {
-    let (broker, image) = (&context.broker, context.broker.image());
+    let (here, image) = (context.node(), context.node().image());
     let own = this_node(context);
     let mut nodes = vec![own];
     for node in image.nodes() {
         let registration = &node.registration;
-        let Some((host, port)) = split(&registration.kafka).filter(|_| registration.node != broker.node())
-        else {
+        let Some((host, port)) = split(&registration.kafka).filter(|_| registration.node != here.id()) else {
             continue;
         };
         let (id, rack) = (registration.node.get(), registration.rack.clone());
@@ -46,12 +45,12 @@ pub(crate) fn live_nodes(context: &Context) -> Vec<NodeAddress> {
 
 /// This node.
 pub(crate) fn this_node(context: &Context) -> NodeAddress {
-    let address = context.broker.advertised(context.session.local);
+    let address = context.node().advertised(context.session.local);
     NodeAddress {
-        id: context.broker.node().get(),
+        id: context.node().id().get(),
         host: address.host,
         port: address.port.into(),
-        rack: context.broker.config().broker_rack.clone(),
+        rack: context.node().config().broker_rack.clone(),
         fenced: false,
     }
 }
@@ -97,15 +96,15 @@ impl PartitionState {
 
 /// Where partition `index` of the topic is; `slot` is what this node has of it.
 pub(crate) fn partition_state(
-    broker: &Broker,
+    here: &Node,
     image: &MetadataImage,
     topic: &Topic,
     index: i32,
     slot: &PartitionSlot,
 ) -> PartitionState {
     let partition = PartitionId(index);
-    let leader = leader(broker, image, RaftGroup { topic: topic.id, partition }, slot);
-    let own = broker.node();
+    let leader = leader(here, image, RaftGroup { topic: topic.id, partition }, slot);
+    let own = here.id();
     let Some(assigned) = topic.image.partition(partition) else { return PartitionState::default() };
     let mut place = PartitionState {
         leader: leader.map(|(node, epoch)| (node.get(), epoch.get())),
@@ -126,6 +125,6 @@ pub(crate) fn partition_state(
 }
 
 /// The node that leads the metadata log; -1 if that is not known.
-pub(crate) fn controller(broker: &Broker) -> i32 {
-    controller_of(broker).map_or(-1, NodeId::get)
+pub(crate) fn controller(node: &Node) -> i32 {
+    controller_of(node).map_or(-1, NodeId::get)
 }

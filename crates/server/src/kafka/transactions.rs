@@ -10,11 +10,11 @@ use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPartition};
 
 use crate::ask::{EnterTransaction, Entered, enter_transaction};
-use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Pending};
 use crate::kafka::Context;
 use crate::kafka::commands::Refusal;
 use crate::kafka::errors::{command_code, coordinator_code, not_entered_code, transaction_code};
+use crate::node::Node;
 use crate::runtime::task;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
@@ -35,26 +35,26 @@ impl<F: Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'stat
 
 /// A request that the coordinator has, in the order in which the connection sent it.
 pub(crate) struct Asked<E> {
-    broker: Arc<Broker>,
+    node: Arc<Node>,
     transactional_id: String,
     event: E,
     pending: Result<Pending<TransactionReply>, CoordinatorFailure>,
 }
 
 /// Submits an event. It may be submitted again with a fresh producer id, if one is needed: ids are not drawn in advance.
-pub(crate) async fn ask<E: MakeEvent>(broker: &Arc<Broker>, transactional_id: &str, event: E) -> Asked<E> {
-    let pending = submit(broker, transactional_id, event.clone(), None).await;
-    Asked { broker: Arc::clone(broker), transactional_id: transactional_id.to_owned(), event, pending }
+pub(crate) async fn ask<E: MakeEvent>(node: &Arc<Node>, transactional_id: &str, event: E) -> Asked<E> {
+    let pending = submit(node, transactional_id, event.clone(), None).await;
+    Asked { node: Arc::clone(node), transactional_id: transactional_id.to_owned(), event, pending }
 }
 
 async fn submit<E: MakeEvent>(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     transactional_id: &str,
     event: E,
     fresh: Option<ProducerId>,
 ) -> Result<Pending<TransactionReply>, CoordinatorFailure> {
     let event = move |token| event(token, fresh);
-    broker.coordinators.transactions.submit(broker, transactional_id, event).await
+    node.coordinators.transactions.submit(node, transactional_id, event).await
 }
 
 impl<E: MakeEvent> Asked<E> {
@@ -71,18 +71,18 @@ impl<E: MakeEvent> Asked<E> {
                 TransactionReply::Refused(error) => return Err(refused(&error)),
                 reply => return Ok(reply),
             }
-            let fresh = Some(fresh_id(&self.broker).await?);
-            pending = submit(&self.broker, &self.transactional_id, self.event.clone(), fresh).await;
+            let fresh = Some(fresh_id(&self.node).await?);
+            pending = submit(&self.node, &self.transactional_id, self.event.clone(), fresh).await;
         }
         Err(refused(&TransactionError::Concurrent))
     }
 }
 
 /// A producer id that nobody has.
-pub(crate) async fn fresh_id(broker: &Arc<Broker>) -> Result<ProducerId, Refusal> {
-    let broker = Arc::clone(broker);
+pub(crate) async fn fresh_id(node: &Arc<Node>) -> Result<ProducerId, Refusal> {
+    let node = Arc::clone(node);
     // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
-    let work = async move { broker.controller.next_producer_id(&broker.producer_ids, broker.now()).await };
+    let work = async move { node.controller.next_producer_id(&node.producer_ids, node.now()).await };
     match tokio::spawn(task(work)).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
@@ -150,7 +150,7 @@ pub(crate) async fn verify_partition(
 ) -> Result<(), Refusal> {
     let partitions = BTreeSet::from([partition]);
     let question = owner.enters(&partitions, adds_partition);
-    enter(&context.broker, question, adds_partition, context.version() >= abortable_from).await
+    enter(context.node(), question, adds_partition, context.version() >= abortable_from).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.
@@ -162,16 +162,16 @@ pub(crate) async fn add_partitions(
     owner: TransactionOwner<'_>,
     partitions: BTreeSet<TopicPartition>,
 ) -> Result<(), Refusal> {
-    enter(&context.broker, owner.enters(&partitions, true), true, true).await
+    enter(context.node(), owner.enters(&partitions, true), true, true).await
 }
 
 async fn enter(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     question: EnterTransaction,
     adds: bool,
     knows_abortable: bool,
 ) -> Result<(), Refusal> {
-    let not_entered = match enter_transaction(broker, question).await {
+    let not_entered = match enter_transaction(node, question).await {
         Ok(Entered::All) => return Ok(()),
         Ok(Entered::NotAll) => {
             let code =
@@ -198,10 +198,10 @@ fn data_path_code(code: ErrorCode, adds_partition: bool) -> ErrorCode {
 }
 
 /// The partition of `__consumer_offsets` to which a group belongs.
-pub(crate) async fn group_partition(broker: &Arc<Broker>, group_id: &str) -> Result<TopicPartition, Refusal> {
+pub(crate) async fn group_partition(node: &Arc<Node>, group_id: &str) -> Result<TopicPartition, Refusal> {
     let unavailable =
         || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
-    let partition = broker.coordinators.groups.partition_of(broker, group_id).await;
+    let partition = node.coordinators.groups.partition_of(node, group_id).await;
     let partition =
         partition.map_err(|failure| Refusal::new(coordinator_code(&failure), failure.to_string()))?;
     let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;

@@ -15,8 +15,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
-use crate::connection::Closed;
 use crate::kafka::commands::Refusal;
+use crate::kafka::connection::Closed;
 use crate::kafka::groups::{PendingGroup, group_code, unknown_code};
 use crate::kafka::transactions::{TransactionOwner, group_partition, verify_partition};
 use crate::kafka::{Context, Decided, answer_later, decode};
@@ -49,7 +49,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         topics: request.topics.into_iter().map(commit_topic).collect(),
     };
     // Nothing comes into a transaction that has nothing to write there.
-    let image = context.broker.image();
+    let image = context.node().image();
     let all = move |topics, code| all(&image, topics, code);
     let refused = match &commit.topics[..] {
         topics if !topics.iter().any(|topic| has_known_partition(&context, topic)) => {
@@ -81,7 +81,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 }
 
 fn has_known_partition(context: &Context, wanted: &CommitTopic) -> bool {
-    let image = context.broker.image();
+    let image = context.node().image();
     wanted.partitions.iter().any(|partition| unknown_code(&image, &wanted.topic, partition.index).is_none())
 }
 
@@ -96,7 +96,7 @@ async fn submit(
     group_id: &str,
     commit: CommitRequest,
 ) -> Result<PendingGroup, Refusal> {
-    let partition = group_partition(&context.broker, group_id).await?;
+    let partition = group_partition(context.node(), group_id).await?;
     let (number, producer) = (partition.partition.0, owner.producer.id);
     if context.version() >= ADDS_PARTITION_FROM {
         verify_partition(context, owner, partition, true, ABORTABLE_FROM).await?;

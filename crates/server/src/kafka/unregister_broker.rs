@@ -14,7 +14,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: UnregisterBrokerRequest,
 ) -> UnregisterBrokerResponse {
-    if context.broker.links.peers().is_some() {
+    if context.node().links.peers().is_some() {
         let command = Command::RemoveNode { node: NodeId(request.broker_id) };
         let refusal = context.command(command, Mode::CarryOut).await.err();
         return UnregisterBrokerResponse {
@@ -23,7 +23,7 @@ pub(crate) async fn handle(
             ..Default::default()
         };
     }
-    let (node, wanted) = (context.broker.node().get(), request.broker_id);
+    let (node, wanted) = (context.node().id().get(), request.broker_id);
     let (code, message) = if wanted == node {
         let message = format!("Broker ID {node} is this node, and the only one: it cannot be unregistered.");
         (ErrorCode::InvalidRequest, message)

@@ -14,8 +14,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
-use crate::connection::Closed;
 use crate::coordinators::{append_any_marker, committed};
+use crate::kafka::connection::Closed;
 use crate::kafka::errors::failure_code;
 use crate::kafka::lookup::online_by_name;
 use crate::kafka::{Context, Decided, answer_later, decode};
@@ -68,9 +68,9 @@ async fn append_one(context: &Context, topic: &str, index: i32, marker: Transact
     if marker.producer_id.get() < 0 || marker.producer_epoch.get() < 0 {
         return Err(ErrorCode::InvalidRequest);
     }
-    let broker = &context.broker;
-    let handle = online_by_name(&broker.topics(), topic, index)?;
-    match append_any_marker(broker, &handle, marker).await {
+    let node = context.node();
+    let handle = online_by_name(&node.topics(), topic, index)?;
+    match append_any_marker(node, &handle, marker).await {
         Ok(committed_at) => {
             tracing::info!(
                 peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,

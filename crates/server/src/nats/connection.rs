@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
-use crate::broker::Broker;
+use crate::nats::NatsServer;
 use crate::nats::client::{Client, TransportKind};
 use crate::nats::close::CloseReason;
 use crate::nats::input::Input;
@@ -64,7 +64,7 @@ enum Event {
 
 /// A connection on its way.
 pub(super) struct Connection {
-    broker: Arc<Broker>,
+    server: Arc<NatsServer>,
     client: Arc<Client>,
     session: Session,
     stream: Stream,
@@ -83,7 +83,7 @@ impl Drop for Connection {
     /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
     fn drop(&mut self) {
         self.client.out.release(CloseReason::Internal);
-        while self.session.leave(&self.broker.nats) {}
+        while self.session.leave(&self.server.front) {}
     }
 }
 
@@ -100,8 +100,8 @@ pub(crate) struct Opening {
 }
 
 impl Connection {
-    pub(super) fn new(broker: &Arc<Broker>, opening: Opening) -> Self {
-        let front = &broker.nats;
+    pub(super) fn new(server: &Arc<NatsServer>, opening: Opening) -> Self {
+        let front = &server.front;
         let limits = front.limits().out;
         let mut closing = None;
         let (stream, out, kind) = match opening.transport {
@@ -125,7 +125,7 @@ impl Connection {
         let now = Instant::now();
         Self {
             session: Session::new(front, &client),
-            broker: Arc::clone(broker),
+            server: Arc::clone(server),
             client,
             stream,
             closing,
@@ -155,7 +155,7 @@ impl Connection {
         let reason = self.client.out.release(reason);
         let frees_much = self.client.out.dropped() >= DROPPED_MUCH
             || self.session.subscription_count() >= SUBSCRIPTIONS_MANY;
-        while self.session.leave(&self.broker.nats) {
+        while self.session.leave(&self.server.front) {
             tokio::task::yield_now().await;
         }
         if frees_much {
@@ -179,7 +179,7 @@ impl Connection {
     }
 
     fn front(&self) -> &NatsFront {
-        &self.broker.nats
+        &self.server.front
     }
 
     // ---- events ----
@@ -203,15 +203,15 @@ impl Connection {
     }
 
     async fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
-        while view.signals.expired && self.session.remove_expired(&self.broker.nats) {
+        while view.signals.expired && self.session.remove_expired(&self.server.front) {
             tokio::task::yield_now().await;
         }
         if view.signals.lame_duck {
-            self.session.send_info(&self.broker.nats, true);
+            self.session.send_info(&self.server.front, true);
             self.flush();
         }
         if view.signals.info {
-            self.session.send_news(&self.broker.nats);
+            self.session.send_news(&self.server.front);
             self.flush();
         }
         if view.signals.measure && self.session.measure_round_trip(self.opened) {
@@ -244,7 +244,7 @@ impl Connection {
     }
 
     fn process(&mut self) -> Next {
-        let (used, next) = self.session.process(&self.broker.nats, self.input.unused());
+        let (used, next) = self.session.process(&self.server.front, self.input.unused());
         self.input.consume(used);
         next
     }
@@ -272,7 +272,7 @@ impl Connection {
                     next = self.process();
                 }
                 Next::Pong => {
-                    self.session.send_pong(&self.broker.nats);
+                    self.session.send_pong(&self.server.front);
                     next = self.process();
                 }
                 Next::Authenticate(options) => {
@@ -303,22 +303,22 @@ impl Connection {
 
     /// Sends what the burst put into buffers, this client's own included.
     fn finish_burst(&mut self) {
-        let broker = Arc::clone(&self.broker);
-        self.session.burst.finish(broker.nats.metrics());
+        let server = Arc::clone(&self.server);
+        self.session.burst.finish(server.front.metrics());
         self.client.active(self.last_input);
         self.flush();
     }
 
     /// Appends what was captured, and waits for consumers that are behind; meanwhile this client's own output goes on.
     async fn settle(&mut self) {
-        let broker = Arc::clone(&self.broker);
+        let server = Arc::clone(&self.server);
         if !self.session.capture.is_empty() {
             let mut capture = std::mem::take(&mut self.session.capture);
-            self.while_writing(capture.append(&broker)).await;
+            self.while_writing(capture.append(&server)).await;
             self.session.capture = capture;
         }
         if let Some(crowded) = self.session.burst.take_crowded() {
-            self.while_writing(crowded.wait(broker.nats.metrics())).await;
+            self.while_writing(crowded.wait(server.front.metrics())).await;
         }
     }
 
@@ -339,7 +339,7 @@ impl Connection {
 
     fn flush(&mut self) {
         if matches!(self.stream, Stream::Plain(_)) {
-            let metrics = self.broker.nats.metrics();
+            let metrics = self.server.front.metrics();
             self.client.out.flush(OWNERS_ROUNDS, |took| metrics.responded(took));
         }
         // A boxed stream is written to when the task is polled next, which is at once.
@@ -369,7 +369,7 @@ impl Connection {
             batch.advance(written);
             *unflushed = true;
             if let Some(took) = self.client.out.written(written) {
-                self.broker.nats.metrics().responded(took);
+                self.server.front.metrics().responded(took);
             }
         }
         if *unflushed {

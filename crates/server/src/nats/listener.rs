@@ -8,12 +8,12 @@ use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::broker::Broker;
 use crate::metrics::ReasonLabel;
+use crate::nats::NatsServer;
 use crate::nats::close::CloseReason;
 use crate::nats::connection::{Connection, Opening, Transport};
 use crate::nats::secure;
-use crate::runtime::task;
+use crate::runtime::{stopped, task};
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -22,34 +22,34 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 
 /// Accepts until the server stops.
-pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>) {
-    let mut stopping = broker.nats.stopping();
+pub(crate) async fn serve(listener: TcpListener, server: Arc<NatsServer>) {
+    let mut stopping = server.front.stopping();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((socket, peer)) => admit(socket, peer, &broker),
+                Ok((socket, peer)) => admit(socket, peer, &server),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a NATS connection failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            () = Broker::stopped(&mut stopping) => return,
+            () = stopped(&mut stopping) => return,
         }
     }
 }
 
-fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
+fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
     // Without it small messages wait for the acknowledgement of earlier ones.
     if socket.set_nodelay(true).is_err() {
         return;
     }
-    let front = &broker.nats;
-    let Some(place) = front.take_place(peer.ip(), broker.config().max_connections_per_ip) else {
-        tokio::spawn(refuse(socket, Arc::clone(broker)));
+    let front = &server.front;
+    let Some(place) = front.take_place(peer.ip(), server.node.config().max_connections_per_ip) else {
+        tokio::spawn(refuse(socket, Arc::clone(server)));
         return;
     };
-    if let Some(tls) = broker.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(task(secure::serve(socket, peer, place, Arc::clone(broker), tls)));
+    if let Some(tls) = server.tls.clone().filter(|_| front.demands_tls()) {
+        tokio::spawn(task(secure::serve(socket, peer, place, Arc::clone(server), tls)));
         return;
     }
     let opening = Opening {
@@ -60,15 +60,15 @@ fn admit(socket: TcpStream, peer: SocketAddr, broker: &Arc<Broker>) {
         info_sent: false,
         place,
     };
-    tokio::spawn(task(serve_one(Arc::clone(broker), opening)));
+    tokio::spawn(task(serve_one(Arc::clone(server), opening)));
 }
 
 /// Serves one connection, whatever it came by.
-pub(crate) async fn serve_one(broker: Arc<Broker>, opening: Opening) {
-    let front = &broker.nats;
+pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
+    let front = &server.front;
     let peer = opening.peer;
     front.metrics().connections_accepted.inc();
-    let connection = Connection::new(&broker, opening);
+    let connection = Connection::new(&server, opening);
     let client = Arc::clone(connection.client());
     let _registered = front.register(&client);
     tracing::debug!(client = client.id, %peer, "NATS connection opened");
@@ -87,10 +87,10 @@ pub(crate) async fn serve_one(broker: Arc<Broker>, opening: Opening) {
     }
 }
 
-async fn refuse(mut socket: TcpStream, broker: Arc<Broker>) {
+async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {
     tracing::debug!(reason = %CloseReason::MaximumConnections, "NATS connection refused");
     let mut out = Vec::new();
-    write_info(&mut out, broker.nats.server_info());
+    write_info(&mut out, server.front.server_info());
     write_error(&mut out, &ProtocolError::MaximumConnections);
     // A client that does not take it in time is closed without a word.
     let _ = tokio::time::timeout(REFUSAL_MAX, async {

@@ -20,11 +20,13 @@ mod mapping;
 mod metrics;
 pub(crate) mod monitor;
 mod outbuf;
+mod pending;
 mod queues;
 mod reserved;
 mod router;
 mod routes;
 mod secure;
+mod server;
 mod session;
 mod shapes;
 mod subscription;
@@ -45,7 +47,7 @@ use tailrace_nats_wire::{Message, ServerInfo};
 use tailrace_types::NodeId;
 use tokio::sync::watch;
 
-pub(crate) use self::auth::{Auth, AuthError, Principal};
+pub(crate) use self::auth::{Auth, AuthError};
 pub(crate) use self::burst::Burst;
 use self::capture::Captures;
 pub(crate) use self::client::Client;
@@ -58,9 +60,12 @@ use self::mapping::MessageLimits;
 pub(crate) use self::metrics::NatsMetrics;
 use self::monitor::Monitor;
 use self::outbuf::OutLimits;
+pub(crate) use self::pending::PendingCollector;
 use self::router::Router;
 use self::routes::{Addresses, Inbound, Routes, Told};
+pub(crate) use self::server::NatsServer;
 pub(crate) use self::websocket::WebSocketFront;
+use crate::cluster::LinkUser;
 use crate::metrics::ReasonLabel;
 use crate::partitions::{FollowsTopics, Topic, TopicTable};
 use crate::peers::{NatsReceiver, Peers};
@@ -180,6 +185,34 @@ impl FollowsTopics for NatsFront {
     fn follow(&self, topics: &TopicTable) {
         self.live.subjects.follow(topics);
         self.captures.bindings.follow(&self.router, topics);
+    }
+}
+
+impl LinkUser for NatsFront {
+    fn connect(&self, peers: Peers) {
+        self.router.routes().connect(peers);
+    }
+
+    /// Clients are told, if it changes where they may connect to.
+    fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
+        if self.addresses.follow(image, own) {
+            for client in self.clients() {
+                client.out.signal(|signals| signals.info = true);
+            }
+        }
+    }
+
+    fn link_up(&self, node: NodeId) {
+        self.router.routes().link_up(node);
+    }
+
+    fn link_down(&self, node: NodeId) {
+        self.router.routes().link_down(node);
+    }
+
+    fn linked_by(self: Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
+        let node = self.router.routes().node_came(node);
+        Box::new(Inbound::new(self, node))
     }
 }
 
@@ -353,6 +386,11 @@ impl NatsFront {
         lock(&self.clients).values().cloned().collect()
     }
 
+    /// Bytes that wait for all clients together.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.clients().iter().map(|client| client.pending_bytes()).sum()
+    }
+
     /// Delivers a message of the server's own to subscribers. Topics do not capture it.
     pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
         self.router.publish(burst, message, |_| {})
@@ -364,39 +402,9 @@ impl NatsFront {
         self.router.routes().metrics().register_into(registry);
     }
 
-    /// From now on there are other nodes.
-    pub(crate) fn connect(&self, peers: Peers) {
-        self.router.routes().connect(peers);
-    }
-
-    /// Takes over which nodes there are. Clients are told, if that changes where they may connect to.
-    pub(crate) fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
-        if self.addresses.follow(image, own) {
-            for client in self.clients() {
-                client.out.signal(|signals| signals.info = true);
-            }
-        }
-    }
-
     /// What clients are told of the cluster.
     fn addresses(&self) -> Arc<Told> {
         self.addresses.told()
-    }
-
-    /// The link to another node is up.
-    pub(crate) fn link_up(&self, node: NodeId) {
-        self.router.routes().link_up(node);
-    }
-
-    /// The link to another node is down.
-    pub(crate) fn link_down(&self, node: NodeId) {
-        self.router.routes().link_down(node);
-    }
-
-    /// Who takes what another node's link brings.
-    pub(crate) fn linked_by(self: &Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
-        let node = self.router.routes().node_came(node);
-        Box::new(Inbound::new(Arc::clone(self), node))
     }
 
     pub(crate) fn captures(&self) -> &Captures {

@@ -7,13 +7,14 @@ use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::broker::Broker;
 use crate::metrics::ReasonLabel;
+use crate::nats::NatsServer;
 use crate::nats::client::TransportKind;
 use crate::nats::close::CloseReason;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
 use crate::nats::{NatsFront, Place};
+use crate::runtime::stopped;
 use crate::tls::{HandshakeError, Tls};
 
 /// Makes the handshake, then serves the connection.
@@ -21,22 +22,22 @@ pub(super) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
     place: Place,
-    broker: Arc<Broker>,
+    server: Arc<NatsServer>,
     tls: Arc<Tls>,
 ) {
-    let front = &broker.nats;
+    let front = &server.front;
     let (id, nonce) = (front.next_client_id(), front.nonce());
     let mut stopping = front.stopping();
     let handshake = handshake(socket, peer, id, &nonce, front, &tls);
     let secured = tokio::select! {
         secured = handshake => secured,
-        () = Broker::stopped(&mut stopping) => return,
+        () = stopped(&mut stopping) => return,
     };
     match secured {
         Ok(transport) => {
             let info_sent = !front.tls_first();
             let opening = Opening { id, peer, transport, nonce, info_sent, place };
-            serve_one(broker, opening).await;
+            serve_one(server, opening).await;
         }
         Err(error) => {
             tracing::info!(client = id, %peer, reason = %error, "NATS connection cut");

@@ -8,7 +8,7 @@ use tailrace_replication::raft::ProposeError;
 use tailrace_replication::{AppendError, Appended, TransactionMarker, VerificationGuard};
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::{TapRange, Wanted};
 
@@ -64,31 +64,31 @@ impl Entry {
 ///
 /// What was appended is followed up even if the caller is dropped meanwhile.
 pub(crate) async fn append(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
     wanted: Wanted,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted };
-    append_entry(broker, partition, Entry { what, only_in: None, now }).await
+    append_entry(node, partition, Entry { what, only_in: None, now }).await
 }
 
 /// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
 pub(crate) async fn append_in_epoch(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted: Wanted::BY_NOBODY };
-    append_entry(broker, partition, Entry { what, only_in: Some(epoch), now }).await
+    append_entry(node, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
 /// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
 pub(crate) async fn append_verified(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     guard: VerificationGuard,
@@ -96,7 +96,7 @@ pub(crate) async fn append_verified(
     wanted: Wanted,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: Some(guard), wanted };
-    append_entry(broker, partition, Entry { what, only_in: None, now }).await
+    append_entry(node, partition, Entry { what, only_in: None, now }).await
 }
 
 /// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
@@ -104,15 +104,15 @@ pub(crate) async fn append_verified(
 /// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`]. A coordinator's own
 /// partition takes it in the epoch in which the coordinator was loaded only.
 pub(crate) async fn append_marker(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     marker: TransactionMarker,
     only_in: Option<LeaderEpoch>,
 ) -> Result<Appended, AppendFailure> {
-    let entry = Entry { what: What::Marker(marker), only_in, now: broker.now() };
-    let appended = append_entry(broker, partition, entry).await;
+    let entry = Entry { what: What::Marker(marker), only_in, now: node.now() };
+    let appended = append_entry(node, partition, entry).await;
     if appended.is_ok() {
-        broker.metrics.transaction_marker(marker.committed);
+        node.metrics.transaction_marker(marker.committed);
     }
     appended
 }
@@ -140,31 +140,31 @@ pub(crate) async fn begin_verification_if_needed(
 }
 
 async fn append_entry(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
     partition.rouse();
-    let may_block = !partition.epoch_begun.load(Ordering::Acquire) || broker.dirty.writes_may_block();
+    let may_block = !partition.epoch_begun.load(Ordering::Acquire) || node.dirty.writes_may_block();
     if may_block {
-        return append_on_worker(broker, partition, entry).await;
+        return append_on_worker(node, partition, entry).await;
     }
-    let appended = partition.with(|core| append_to(core, broker, partition, &entry));
+    let appended = partition.with(|core| append_to(core, node, partition, &entry));
     appended.await.unwrap_or(Err(AppendFailure::Gone))
 }
 
 async fn append_on_worker(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
-    broker.metrics.deferred_writes.inc();
-    let own = (Arc::clone(broker), Arc::clone(partition));
+    node.metrics.deferred_writes.inc();
+    let own = (Arc::clone(node), Arc::clone(partition));
     let work = move |core: &mut Core| {
-        let (broker, partition) = &own;
+        let (node, partition) = &own;
         core.begin_epoch().map_err(AppendFailure::Refused)?;
         partition.epoch_begun.store(true, Ordering::Release);
-        append_to(core, broker, partition, &entry)
+        append_to(core, node, partition, &entry)
     };
     partition.with_on_worker(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
@@ -172,7 +172,7 @@ async fn append_on_worker(
 /// Under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
 fn append_to(
     core: &mut Core,
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     entry: &Entry,
 ) -> Result<Appended, AppendFailure> {
@@ -182,7 +182,7 @@ fn append_to(
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
         let range = TapRange::new(appended.base_offset, to, batch.bytes.len());
-        broker.taps.appended(broker, partition, *wanted, range);
+        node.taps.appended(node, partition, *wanted, range);
     }
     Ok(appended)
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tailrace_log::LogError;
 use tailrace_replication::SyncOutcome;
 
-use crate::broker::wall_clock;
+use crate::clock::wall_clock;
 use crate::metrics::Metrics;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::workers::Workers;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tailrace_metadata::Command;
 use tailrace_types::{RaftGroup, ReplicaId, TopicPartition};
 
-use crate::broker::Broker;
 use crate::controller::CommandError;
+use crate::node::Node;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::PartitionSlot;
 
@@ -82,22 +82,22 @@ struct Lost {
 }
 
 /// Looks for such replicas for as long as the server runs.
-pub(crate) async fn replace_lost(broker: Arc<Broker>) {
+pub(crate) async fn replace_lost(node: Arc<Node>) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tried = Tried::default();
     loop {
         look.tick().await;
-        replace(&broker, &mut tried).await;
+        replace(&node, &mut tried).await;
     }
 }
 
 /// Has those replaced that the others can go on without.
-async fn replace(broker: &Arc<Broker>, tried: &mut Tried) {
-    if broker.links.peers().is_none() {
+async fn replace(node: &Arc<Node>, tried: &mut Tried) {
+    if node.links.peers().is_none() {
         return;
     }
-    let lost = find(broker).await;
+    let lost = find(node).await;
     let now = Instant::now();
     for lost in &lost {
         let attempt = tried.0.entry(lost.group).or_insert_with(|| Attempt::new(lost.replica, now));
@@ -109,16 +109,16 @@ async fn replace(broker: &Arc<Broker>, tried: &mut Tried) {
         if let Some(handle) = lost.halted.as_ref().filter(|_| !attempt.reopened) {
             attempt.reopened = true;
             tracing::warn!(partition = %lost.id, reason = %lost.reason, "the replica is opened anew");
-            broker.controller.reopen(handle, broker.now()).await;
+            node.controller.reopen(handle, node.now()).await;
         } else if now >= attempt.ask_at {
-            let is_given_up = ask(broker, &lost).await;
+            let is_given_up = ask(node, &lost).await;
             attempt.note(is_given_up, now);
         }
     }
 }
 
-async fn find(broker: &Arc<Broker>) -> Vec<Lost> {
-    let topics = Arc::clone(&broker.topics());
+async fn find(node: &Arc<Node>) -> Vec<Lost> {
+    let topics = Arc::clone(&node.topics());
     let mut found = Vec::new();
     for topic in topics.iter() {
         for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
@@ -149,12 +149,12 @@ async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
 }
 
 /// True if it was given up.
-async fn ask(broker: &Arc<Broker>, lost: &Lost) -> bool {
+async fn ask(node: &Arc<Node>, lost: &Lost) -> bool {
     let Lost { id, group, replica, reason, .. } = lost;
     let command = Command::RenewReplica { topic: group.topic, partition: group.partition, replica: *replica };
-    match broker.controller.execute(command, broker.now()).await {
+    match node.controller.execute(command, node.now()).await {
         Ok(_) => {
-            broker.metrics.repair.replicas_given_up.inc();
+            node.metrics.repair.replicas_given_up.inc();
             tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one begins anew in its place");
             return true;
         }

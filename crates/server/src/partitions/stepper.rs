@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 
-use crate::broker::wall_clock;
+use crate::clock::wall_clock;
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::partitions::inbox::Received;
 use crate::partitions::workers::Workers;

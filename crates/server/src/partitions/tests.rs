@@ -18,7 +18,7 @@ use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
 use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::taps::Wanted;
 use crate::{Server, ServerDisk, Startup, start};
 
@@ -29,7 +29,7 @@ const MEANWHILE: Duration = Duration::from_millis(300);
 
 struct Rig {
     server: Server,
-    broker: Arc<Broker>,
+    node: Arc<Node>,
     handle: Arc<PartitionHandle>,
     _folder: tempfile::TempDir,
 }
@@ -53,13 +53,13 @@ impl Rig {
             .unwrap();
         let record = FutureRecord::<[u8], [u8]>::to("t").partition(0).payload(b"first");
         producer.send(record, PATIENCE).await.unwrap();
-        let broker = Arc::clone(server.broker());
-        let topic = broker.topics().by_name("t").unwrap();
+        let node = Arc::clone(server.node());
+        let topic = node.topics().by_name("t").unwrap();
         let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
             panic!("the partition is offline")
         };
         let handle = Arc::clone(handle);
-        Self { server, broker, handle, _folder: folder }
+        Self { server, node, handle, _folder: folder }
     }
 
     /// Appends a record of a producer's transaction, as a coordinator would.
@@ -71,17 +71,17 @@ impl Rig {
             ..BatchOptions::default()
         };
         let mut builder = BatchBuilder::new(options);
-        builder.push(self.broker.now(), None, Some(value.as_bytes()), &[]).unwrap();
+        builder.push(self.node.now(), None, Some(value.as_bytes()), &[]).unwrap();
         let (header, bytes) = builder.build_with_header();
-        let (now, batch) = (self.broker.now(), Validated { header, bytes });
-        append(&self.broker, &self.handle, batch, now, self.wanted()).await.unwrap();
+        let (now, batch) = (self.node.now(), Validated { header, bytes });
+        append(&self.node, &self.handle, batch, now, self.wanted()).await.unwrap();
     }
 
     fn wanted(&self) -> Wanted {
-        let topic = self.broker.topics().by_name("t").unwrap();
-        let wanted = self.broker.taps.wanted(&topic, None);
+        let topic = self.node.topics().by_name("t").unwrap();
+        let wanted = self.node.taps.wanted(&topic, None);
         // What NATS subscribers have heard already is not for them again.
-        assert_eq!(self.broker.taps.wanted(&topic, Some(crate::nats::NAME)), Wanted::BY_NOBODY);
+        assert_eq!(self.node.taps.wanted(&topic, Some(crate::nats::NAME)), Wanted::BY_NOBODY);
         wanted
     }
 
@@ -93,7 +93,7 @@ impl Rig {
             committed,
             epochs_are_bumped: true,
         };
-        append_marker(&self.broker, &self.handle, marker, None).await.unwrap();
+        append_marker(&self.node, &self.handle, marker, None).await.unwrap();
     }
 }
 
@@ -165,10 +165,10 @@ async fn nats_subscribers_hear_of_transactions_once_they_are_committed() {
 }
 
 /// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
-async fn counted(broker: &Broker, write: impl Future<Output = ()>) -> u64 {
-    let before = broker.dirty.appended_bytes();
+async fn counted(node: &Node, write: impl Future<Output = ()>) -> u64 {
+    let before = node.dirty.appended_bytes();
     write.await;
-    broker.dirty.appended_bytes() - before
+    node.dirty.appended_bytes() - before
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,14 +176,14 @@ async fn whatever_is_written_counts_as_dirty() {
     const MARKER_BYTES: u64 = 78;
 
     let rig = Rig::start().await;
-    let record = counted(&rig.broker, rig.append(1, "one")).await;
+    let record = counted(&rig.node, rig.append(1, "one")).await;
     assert!(record > 61 + 3, "a batch has a header: {record}");
-    assert_eq!(counted(&rig.broker, rig.end(1, true)).await, MARKER_BYTES, "a marker");
+    assert_eq!(counted(&rig.node, rig.end(1, true)).await, MARKER_BYTES, "a marker");
     let command = async {
-        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.broker.now(), Requester::Client);
-        rig.broker.controller.execute(Command::CreateTopic(create), rig.broker.now()).await.unwrap();
+        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
+        rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
     };
-    assert!(counted(&rig.broker, command).await > 61, "the metadata log");
+    assert!(counted(&rig.node, command).await > 61, "the metadata log");
     rig.server.stop().await;
 }
 
@@ -197,14 +197,10 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
     assert_eq!(waits.await, Ok(WaitOutcome::Halted));
     assert!(rig.handle.is_halted());
     assert_eq!(rig.handle.with(|_| ()).await, None, "nobody touches it any more");
-    assert!(
-        rig.broker.problems().iter().any(|problem| problem.contains("t-0")),
-        "{:?}",
-        rig.broker.problems()
-    );
+    assert!(rig.node.problems().iter().any(|problem| problem.contains("t-0")), "{:?}", rig.node.problems());
     // It is read all the same, and the server goes on.
     assert_eq!(reader.high_watermark().get(), 1);
-    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.broker.now(), Requester::Client);
-    rig.broker.controller.execute(Command::CreateTopic(create), rig.broker.now()).await.unwrap();
+    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
+    rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
     assert_eq!(rig.server.stop().await, 0);
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use crate::broker::Broker;
 use crate::cluster::partition_of;
+use crate::node::Node;
 use crate::partitions::TopicTable;
 use crate::partitions::handle::PartitionHandle;
 
@@ -25,11 +25,11 @@ const BACKLOG_MAX: usize = 256;
 const EAGER_AFTER_TICKS: u32 = 8;
 
 /// Lets time pass for as long as the server runs.
-pub(crate) async fn tick(broker: Arc<Broker>) {
-    let period = Duration::from_millis(broker.config().tailrace_raft_tick_ms);
+pub(crate) async fn tick(node: Arc<Node>) {
+    let period = Duration::from_millis(node.config().tailrace_raft_tick_ms);
     let mut interval = tokio::time::interval(period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut ticker = Ticker::new(broker);
+    let mut ticker = Ticker::new(node);
     loop {
         interval.tick().await;
         ticker.tick();
@@ -37,7 +37,7 @@ pub(crate) async fn tick(broker: Arc<Broker>) {
 }
 
 struct Ticker {
-    broker: Arc<Broker>,
+    node: Arc<Node>,
     awake: Vec<Arc<PartitionHandle>>,
     /// The topics as of the last look at all replicas.
     table: Arc<TopicTable>,
@@ -50,8 +50,8 @@ struct Ticker {
 }
 
 impl Ticker {
-    fn new(broker: Arc<Broker>) -> Self {
-        let config = broker.config();
+    fn new(node: Arc<Node>) -> Self {
+        let config = node.config();
         Self {
             table: Arc::default(),
             awake: Vec::new(),
@@ -60,23 +60,23 @@ impl Ticker {
             election_ticks: config.tailrace_raft_election_ticks,
             heartbeat_ticks: u64::from(config.tailrace_raft_heartbeat_ticks),
             connected_ticks: 0,
-            broker,
+            node,
         }
     }
 
     fn tick(&mut self) {
         self.ticks += 1;
-        let vouching = self.broker.links.vouching();
+        let vouching = self.node.links.vouching();
         self.connected_ticks += u32::from(vouching.hears_others());
         let must_look = vouching.tick();
         self.vouch();
-        let table = Arc::clone(&self.broker.topics());
+        let table = Arc::clone(&self.node.topics());
         if !Arc::ptr_eq(&table, &self.table) || must_look || self.ticks.is_multiple_of(LOOK_TICKS) {
             self.table = table;
             self.look();
         }
-        for group in self.broker.links.vouching().take_woken() {
-            if let Some(handle) = partition_of(&self.broker, group) {
+        for group in self.node.links.vouching().take_woken() {
+            if let Some(handle) = partition_of(&self.node, group) {
                 list(&mut self.awake, &handle);
             }
         }
@@ -85,8 +85,8 @@ impl Ticker {
 
     /// Beats, unless a thread of the stepper has been at the same thing for an election's time.
     fn vouch(&mut self) {
-        let vouching = self.broker.links.vouching();
-        let progress = self.broker.stepper.progress();
+        let vouching = self.node.links.vouching();
+        let progress = self.node.stepper.progress();
         self.progress.resize(progress.len(), (0, 0));
         for (before, now) in self.progress.iter_mut().zip(progress) {
             let is_stuck = now == before.0 && now % 2 == 1;
@@ -103,7 +103,7 @@ impl Ticker {
             (false, None) => vouching.renew(),
             (false, Some(voucher)) => {
                 if self.ticks.is_multiple_of(self.heartbeat_ticks)
-                    && let Some(peers) = self.broker.links.peers()
+                    && let Some(peers) = self.node.links.peers()
                 {
                     peers.beat(voucher);
                 }
@@ -114,32 +114,32 @@ impl Ticker {
     /// Looks at all replicas: for those that are awake and not known to be, and for those that must not sleep any longer.
     fn look(&mut self) {
         let topics = Arc::clone(&self.table);
-        let metadata = self.broker.controller.handle();
+        let metadata = self.node.controller.handle();
         for handle in topics.online().chain(std::iter::once(&metadata)) {
             if handle.is_replica() && !handle.sleep.hibernates() && !handle.sleep.is_gone() {
                 list(&mut self.awake, handle);
             }
         }
-        let links = Arc::clone(&self.broker.links);
+        let links = Arc::clone(&self.node.links);
         self.wake(|handle| handle.sleep.relies(|nodes| !links.vouching().vouch_for(nodes)));
     }
 
     /// Wakes sleeping replicas. Their elections are spread, if there are many.
     fn wake(&mut self, which: impl Fn(&PartitionHandle) -> bool) {
         let topics = Arc::clone(&self.table);
-        let metadata = self.broker.controller.handle();
+        let metadata = self.node.controller.handle();
         let all = topics.online().chain(std::iter::once(&metadata));
         let woken: Vec<_> =
             all.filter(|handle| handle.sleep.hibernates() && which(handle)).cloned().collect();
         for handle in &woken {
             handle.inbox.wake(woken.len() / WOKEN_PER_TICK);
             list(&mut self.awake, handle);
-            self.broker.stepper.schedule(handle);
+            self.node.stepper.schedule(handle);
         }
     }
 
     fn tick_awake(&mut self) {
-        let stepper = &self.broker.stepper;
+        let stepper = &self.node.stepper;
         let may_be_eager = self.connected_ticks >= EAGER_AFTER_TICKS && stepper.queued() < BACKLOG_MAX;
         let mut eager_left = if may_be_eager { BACKLOG_MAX } else { 0 };
         self.awake.retain(|handle| {

@@ -11,8 +11,8 @@ use tailrace_types::{LogEnd, Offset, RaftGroup};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::append::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 use crate::partitions::table::PartitionSlot;
@@ -40,8 +40,8 @@ const FLUSH_LOOK: Duration = Duration::from_millis(50);
 const CLOSE_LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until the task is dropped.
-pub(crate) async fn keep_up(broker: Arc<Broker>) {
-    let config = broker.config();
+pub(crate) async fn keep_up(node: Arc<Node>) {
+    let config = node.config();
     let mut retention = interval(config.log_retention_check_interval_ms);
     let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
     let mut flush = tokio::time::interval(FLUSH_LOOK);
@@ -56,13 +56,13 @@ pub(crate) async fn keep_up(broker: Arc<Broker>) {
     checkpoint.tick().await;
     loop {
         tokio::select! {
-            _ = retention.tick() => retain_all(&broker).await,
-            _ = checkpoint.tick() => checkpoint_all(&broker).await,
-            _ = flush.tick() => flush_all(&broker).await,
-            _ = close.tick() => close_old_segments(&broker).await,
+            _ = retention.tick() => retain_all(&node).await,
+            _ = checkpoint.tick() => checkpoint_all(&node).await,
+            _ = flush.tick() => flush_all(&node).await,
+            _ = close.tick() => close_old_segments(&node).await,
             _ = revive.tick() => {
-                revive_all(&broker).await;
-                if Instant::now() >= open_at && !open_waiting(&broker).await {
+                revive_all(&node).await;
+                if Instant::now() >= open_at && !open_waiting(&node).await {
                     open_at = Instant::now() + OPEN_PAUSE;
                 }
             }
@@ -77,10 +77,10 @@ fn interval(ms: u64) -> tokio::time::Interval {
 }
 
 /// Removes what has outlived its retention, one partition after the other, so that this never crowds out requests.
-async fn retain_all(broker: &Arc<Broker>) {
-    let handles: Vec<_> = broker.topics().online().cloned().collect();
+async fn retain_all(node: &Arc<Node>) {
+    let handles: Vec<_> = node.topics().online().cloned().collect();
     for handle in handles {
-        let now = broker.now();
+        let now = node.now();
         match trim(&handle, move |core| core.retain(now).map_err(AppendFailure::Refused)).await {
             Ok(Some(trim)) => tracing::info!(
                 partition = %handle.id, segments = trim.segments().len(), log_start = %trim.log_start(), "retention"
@@ -117,8 +117,8 @@ async fn trim(
 
 /// Asks for a recovery checkpoint where there is something new that is durable anyway. A relaxed topic is left to its
 /// own settings: its checkpoints come when a segment is closed.
-async fn checkpoint_all(broker: &Arc<Broker>) {
-    for handle in broker.topics().online() {
+async fn checkpoint_all(node: &Arc<Node>) {
+    for handle in node.topics().online() {
         let end = handle.reader.log_end();
         if handle.checkpointed_at.load(Ordering::Relaxed) == end.get() {
             continue;
@@ -127,29 +127,29 @@ async fn checkpoint_all(broker: &Arc<Broker>) {
         if strict && !handle.is_halted() {
             handle.checkpointed_at.store(end.get(), Ordering::Relaxed);
             handle.checkpoint_due.store(true, Ordering::Release);
-            broker.flusher.schedule(handle);
+            node.flusher.schedule(handle);
         }
     }
 }
 
-async fn flush_all(broker: &Arc<Broker>) {
-    let topics = broker.topics();
-    let now = broker.now();
+async fn flush_all(node: &Arc<Node>) {
+    let topics = node.topics();
+    let now = node.now();
     for handle in topics.online() {
         let relaxed = matches!(handle.policy().durability, Durability::Relaxed { flush_ms: Some(_), .. });
         if relaxed && handle.look(|core| core.flush_ms_due(now)).await.unwrap_or(false) {
-            broker.flusher.schedule(handle);
+            node.flusher.schedule(handle);
         }
     }
 }
 
 /// Closes segments by their age where nothing is appended, so that retention and compaction reach them. Whether one is due is
 /// known without the partition's lock: idle partitions cost a look.
-async fn close_old_segments(broker: &Arc<Broker>) {
-    let now = broker.now();
+async fn close_old_segments(node: &Arc<Node>) {
+    let now = node.now();
     let is_due =
         |handle: &&Arc<PartitionHandle>| handle.reader.log().is_closing_due(now) && !handle.is_halted();
-    let due: Vec<_> = broker.topics().online().filter(is_due).cloned().collect();
+    let due: Vec<_> = node.topics().online().filter(is_due).cloned().collect();
     for handle in due {
         // On a worker: blocks that were reserved are given back.
         handle.with_on_worker(move |core| core.close_old_segment(now)).await;
@@ -158,16 +158,16 @@ async fn close_old_segments(broker: &Arc<Broker>) {
 
 /// Opens partitions for which there was no room at the start, or when they were created, once there is. One that finds none again ends the
 /// look, with false: there is none for the others either.
-async fn open_waiting(broker: &Arc<Broker>) -> bool {
-    if broker.space.free_bytes().is_none_or(|free| free < OPEN_ROOM) {
+async fn open_waiting(node: &Arc<Node>) -> bool {
+    if node.space.free_bytes().is_none_or(|free| free < OPEN_ROOM) {
         return true;
     }
-    let topics = Arc::clone(&broker.topics());
+    let topics = Arc::clone(&node.topics());
     for topic in topics.iter() {
         for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
             let group = RaftGroup { topic: topic.id, partition: id.partition };
             let waits = matches!(slot, PartitionSlot::Offline(offline) if offline.waits_for_room);
-            if waits && !broker.controller.open_waiting(group, broker.now()).await {
+            if waits && !node.controller.open_waiting(group, node.now()).await {
                 return false;
             }
         }
@@ -176,32 +176,32 @@ async fn open_waiting(broker: &Arc<Broker>) -> bool {
 }
 
 /// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.
-async fn revive_all(broker: &Arc<Broker>) {
-    if broker.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
+async fn revive_all(node: &Arc<Node>) {
+    if node.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
         return;
     }
     let halted = |handle: &&Arc<PartitionHandle>| handle.is_replica() && handle.is_halted();
-    let halted: Vec<_> = broker.topics().online().filter(halted).cloned().collect();
+    let halted: Vec<_> = node.topics().online().filter(halted).cloned().collect();
     for handle in halted {
         let ran_out_of_room = |core: &Core| core.as_replica().is_some_and(Replica::ran_out_of_room);
         if handle.look(ran_out_of_room).await.unwrap_or(false) {
-            broker.controller.reopen(&handle, broker.now()).await;
+            node.controller.reopen(&handle, node.now()).await;
         }
     }
-    if broker.controller.handle().is_halted() {
-        broker.controller.reopen_log(broker.now()).await;
+    if node.controller.handle().is_halted() {
+        node.controller.reopen_log(node.now()).await;
     }
 }
 
 /// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if
 /// the caller is dropped meanwhile.
 pub(crate) async fn advance_log_start(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
     to: Offset,
 ) -> Result<Offset, AppendFailure> {
-    let (handle, flusher) = (Arc::clone(handle), Arc::clone(&broker.flusher));
-    let now = broker.now();
+    let (handle, flusher) = (Arc::clone(handle), Arc::clone(&node.flusher));
+    let now = node.now();
     let work = async move {
         let trimmed = trim(&handle, move |core| Ok(core.advance_log_start(to, now)?)).await?;
         if let Some(trim) = trimmed {
@@ -219,11 +219,11 @@ pub(crate) async fn advance_log_start(
 }
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.
-pub(crate) async fn close_all(broker: &Arc<Broker>) -> usize {
+pub(crate) async fn close_all(node: &Arc<Node>) -> usize {
     /// Closed at once; each waits for a few syncs.
     const AT_ONCE: usize = 16;
 
-    let mut handles: Vec<_> = broker.topics().online().cloned().collect();
+    let mut handles: Vec<_> = node.topics().online().cloned().collect();
     let mut closing = JoinSet::new();
     let mut failed = 0;
     loop {

@@ -23,9 +23,10 @@ pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::Answer;
-use crate::broker::Broker;
 use crate::cluster::partition_of;
+use crate::node::Node;
 use crate::peers::RequestKind;
+use crate::runtime::stopped;
 
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
@@ -59,15 +60,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
 /// that. Batches of one partition are stored in the order of these calls.
 pub(crate) fn append(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     group: RaftGroup,
     builder: BatchBuilder,
     told: Told,
 ) -> Option<oneshot::Receiver<()>> {
-    match broker.relay.push(group, builder, told) {
+    match node.relay.push(group, builder, told) {
         Pushed::Waits { starts, done } => {
             if starts {
-                tokio::spawn(run(Arc::clone(broker), group));
+                tokio::spawn(run(Arc::clone(node), group));
             }
             Some(done)
         }
@@ -79,16 +80,16 @@ pub(crate) fn append(
 }
 
 /// Relays what waits for one partition, until there is nothing.
-async fn run(broker: Arc<Broker>, group: RaftGroup) {
-    let mut stopping = broker.stopping.subscribe();
-    while let Some((items, producer)) = broker.relay.take(group) {
+async fn run(node: Arc<Node>, group: RaftGroup) {
+    let mut stopping = node.stopping.subscribe();
+    while let Some((items, producer)) = node.relay.take(group) {
         let bytes = items.iter().map(|item| item.waiter.bytes).sum();
         tokio::select! {
-            () = relay(&broker, group, items, producer) => {}
+            () = relay(&node, group, items, producer) => {}
             // Those who wait are about to be closed.
-            () = Broker::stopped(&mut stopping) => broker.relay.set_producer(group, None),
+            () = stopped(&mut stopping) => node.relay.set_producer(group, None),
         }
-        broker.relay.release(bytes);
+        node.relay.release(bytes);
     }
 }
 
@@ -98,15 +99,15 @@ struct Prepared {
     deadline: Instant,
 }
 
-async fn relay(broker: &Arc<Broker>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
+async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
     let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
     let (builders, waiters): (Vec<_>, Vec<_>) =
         items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
     // Until this is done, nothing is known of the producer: what is given up may be stored or not.
-    broker.relay.set_producer(group, None);
+    node.relay.set_producer(group, None);
     let producer = match producer {
         Some(producer) => producer,
-        None => match new_producer(broker, deadline).await {
+        None => match new_producer(node, deadline).await {
             Ok(producer) => producer,
             Err(failure) => return fail(waiters, &failure),
         },
@@ -114,9 +115,9 @@ async fn relay(broker: &Arc<Broker>, group: RaftGroup, items: Vec<Item>, produce
     let Some((batches, producer)) = build(builders, producer).await else {
         return fail(waiters, &NotRelayed::Failed);
     };
-    match put(broker, group, &Prepared { batches, deadline }).await {
+    match put(node, group, &Prepared { batches, deadline }).await {
         Ok(Answer::Stored(stored)) if stored.len() == waiters.len() => {
-            broker.relay.set_producer(group, Some(producer));
+            node.relay.set_producer(group, Some(producer));
             tell(waiters, &stored);
         }
         Ok(Answer::Refused { stored, reason }) => {
@@ -130,10 +131,10 @@ async fn relay(broker: &Arc<Broker>, group: RaftGroup, items: Vec<Item>, produce
     }
 }
 
-async fn new_producer(broker: &Arc<Broker>, deadline: Instant) -> Result<Producer, NotRelayed> {
+async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     loop {
-        let work = Arc::clone(broker);
+        let work = Arc::clone(node);
         // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
         let id =
             tokio::spawn(
@@ -172,19 +173,19 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
 }
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(broker: &Arc<Broker>, group: RaftGroup, prepared: &Prepared) -> Result<Answer, NotRelayed> {
+async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<Answer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     let mut reason = "no node leads the partition".to_owned();
     let mut put_once = false;
     let attempts = async {
         loop {
-            if let Some(node) = leader(broker, group) {
+            if let Some(node) = leader(here, group) {
                 put_once = true;
-                match put_to(broker, node, group, prepared).await {
+                match put_to(here, node, group, prepared).await {
                     Answer::Again(why) => reason = why,
                     answer => return answer,
                 }
-                broker.relay.retries.inc();
+                here.relay.retries.inc();
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
@@ -198,14 +199,14 @@ async fn put(broker: &Arc<Broker>, group: RaftGroup, prepared: &Prepared) -> Res
 }
 
 /// The node that leads, as far as is known.
-fn leader(broker: &Broker, group: RaftGroup) -> Option<NodeId> {
-    if partition_of(broker, group).is_some_and(|handle| handle.leads().is_some()) {
-        return Some(broker.node());
+fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
+    if partition_of(node, group).is_some_and(|handle| handle.leads().is_some()) {
+        return Some(node.id());
     }
     // A partition with one replica is led where that is, and nobody says so.
-    let announced = broker.links.leader(group).map(|leader| leader.replica.node());
+    let announced = node.links.leader(group).map(|leader| leader.replica.node());
     announced.or_else(|| {
-        let image = broker.image();
+        let image = node.image();
         let partition = image.topic_by_id(group.topic)?.partition(group.partition)?;
         match &partition.replicas[..] {
             [only] => Some(only.node()),
@@ -215,19 +216,19 @@ fn leader(broker: &Broker, group: RaftGroup) -> Option<NodeId> {
 }
 
 /// One attempt. Ends early when another node is known to lead.
-async fn put_to(broker: &Arc<Broker>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> Answer {
+async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> Answer {
     let again = |reason: &dyn std::fmt::Display| Answer::Again(reason.to_string());
-    if node == broker.node() {
-        let stored = tokio::spawn(store_here(Arc::clone(broker), group, prepared.batches.clone())).await;
+    if node == here.id() {
+        let stored = tokio::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
         return stored.unwrap_or_else(|error| again(&error));
     }
-    let Some(peers) = broker.links.peers() else { return again(&"the node is alone") };
+    let Some(peers) = here.links.peers() else { return again(&"the node is alone") };
     let body = wire::encode_request(group, &prepared.batches);
     let left = prepared.deadline.saturating_duration_since(Instant::now());
     let moved = async {
         loop {
             tokio::time::sleep(LOOK).await;
-            if leader(broker, group).is_some_and(|leader| leader != node) {
+            if leader(here, group).is_some_and(|leader| leader != node) {
                 return;
             }
         }

@@ -8,30 +8,30 @@ use tailrace_replication::{AppendError, Appended};
 use tailrace_types::RaftGroup;
 
 use super::wire::{self, Answer};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 use crate::peers::RequestError;
 
 /// Answers another node. What was begun is finished, whether it waits or not.
-pub(crate) async fn serve(broker: &Arc<Broker>, body: Bytes) -> Result<Bytes, RequestError> {
+pub(crate) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, RequestError> {
     let failed = |reason: String| RequestError::Failed(reason);
     let (group, batches) =
         wire::decode_request(body).ok_or_else(|| failed("the request makes no sense".to_owned()))?;
-    let work = store_here(Arc::clone(broker), group, batches);
+    let work = store_here(Arc::clone(node), group, batches);
     let answer = tokio::spawn(work).await.map_err(|error| failed(error.to_string()))?;
     Ok(answer.encode())
 }
 
 /// Appends the batches, one after the other, and waits until they are committed.
-pub(super) async fn store_here(broker: Arc<Broker>, group: RaftGroup, batches: Vec<Bytes>) -> Answer {
-    let Some(topic) = broker.topics().by_id(group.topic.0) else {
+pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<Bytes>) -> Answer {
+    let Some(topic) = here.topics().by_id(group.topic.0) else {
         return Answer::Again("the node does not know the topic".to_owned());
     };
     let handle = match topic.partition(group.partition.0) {
         Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Arc::clone(handle),
         _ => return Answer::Again("another node leads the partition".to_owned()),
     };
-    let (appended, ended) = append_all(&broker, &topic, &handle, batches).await;
+    let (appended, ended) = append_all(&here, &topic, &handle, batches).await;
     let mut stored = Vec::with_capacity(appended.len());
     for appended in &appended {
         if let Err(reason) = committed(&handle, appended).await {
@@ -52,7 +52,7 @@ enum Ended {
 }
 
 async fn append_all(
-    broker: &Arc<Broker>,
+    here: &Arc<Node>,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
     batches: Vec<Bytes>,
@@ -63,8 +63,8 @@ async fn append_all(
             Ok(header) => header,
             Err(reason) => return (all, Some(Ended::Refused(reason))),
         };
-        let wanted = broker.taps.wanted(topic, broker.relay.known_to);
-        let done = append(broker, handle, Validated { header, bytes }, broker.now(), wanted).await;
+        let wanted = here.taps.wanted(topic, here.relay.known_to);
+        let done = append(here, handle, Validated { header, bytes }, here.now(), wanted).await;
         match done {
             Ok(appended) => all.push(appended),
             Err(AppendFailure::Refused(AppendError::Producer(error))) => {

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tailrace_log::{Damage, LogError, ScrubTarget, Scrubbed};
 
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use pace::Limited;
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(200);
 const FOUND_MAX: usize = 100;
 
 /// What a thread does for as long as the server runs.
-type Work = fn(&Shared, &Weak<Broker>);
+type Work = fn(&Shared, &Weak<Node>);
 
 /// The scrubber of one server.
 #[derive(Debug, Default)]
@@ -100,15 +100,15 @@ pub(crate) struct Found {
 }
 
 impl Scrubber {
-    /// Starts its threads. They end with [`Scrubber::stop`], or when the broker is gone.
+    /// Starts its threads. They end with [`Scrubber::stop`], or when the node is gone.
     ///
     /// # Errors
     /// The operating system's, if it gives no thread.
-    pub(crate) fn start(&self, broker: &Arc<Broker>) -> std::io::Result<()> {
+    pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
         for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
-            let (shared, broker) = (Arc::clone(&self.shared), Arc::downgrade(broker));
+            let (shared, node) = (Arc::clone(&self.shared), Arc::downgrade(node));
             let thread = std::thread::Builder::new().name(name.to_owned());
-            let thread = thread.spawn(move || work(&shared, &broker))?;
+            let thread = thread.spawn(move || work(&shared, &node))?;
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         Ok(())
@@ -215,38 +215,38 @@ impl Clock {
     }
 }
 
-fn run(shared: &Shared, broker: &Weak<Broker>) {
-    let Some(alive) = broker.upgrade() else { return };
+fn run(shared: &Shared, node: &Weak<Node>) {
+    let Some(alive) = node.upgrade() else { return };
     // What was asked for before the start is over.
     let request = alive.config().tailrace_scrub_request.clone();
     drop(alive);
     let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
-    while let Some(broker) = broker.upgrade() {
+    while let Some(node) = node.upgrade() {
         if shared.is_stopping() {
             return;
         }
-        let config = broker.config();
+        let config = node.config();
         let (interval, rate) = (config.tailrace_scrub_interval_ms, config.tailrace_scrub_bytes_per_second);
         if let Some(due) = clock.due(interval, rate, &config.tailrace_scrub_request, Instant::now()) {
-            let is_whole = round(shared, &broker, &due, &clock.request);
+            let is_whole = round(shared, &node, &due, &clock.request);
             clock.ended(&due, is_whole);
         }
-        drop((broker, config));
+        drop((node, config));
         shared.wait(LOOK);
     }
 }
 
 /// Reads everything once, unless something else is asked for meanwhile: `asked` is what was asked for last. True if it came to its end.
-fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool {
-    let topics = Arc::clone(&broker.topics());
+fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
+    let topics = Arc::clone(&node.topics());
     let wanted = |handle: &&Arc<PartitionHandle>| {
         due.topic.as_deref().is_none_or(|topic| handle.id.topic.as_str() == topic)
     };
-    let metadata = broker.controller.handle();
+    let metadata = node.controller.handle();
     let all = topics.online().chain(std::iter::once(&metadata));
     let handles: Vec<_> = all.filter(wanted).cloned().collect();
     let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
-    let mut pace = Limited::new(shared, broker, due.bytes_per_second, asked);
+    let mut pace = Limited::new(shared, node, due.bytes_per_second, asked);
     {
         let mut state = shared.lock();
         let rounds = state.progress.rounds;
@@ -262,12 +262,12 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool 
             ..Progress::default()
         };
     }
-    for (id, reason) in offline(broker, due.topic.as_deref()) {
+    for (id, reason) in offline(node, due.topic.as_deref()) {
         not_read(shared, id, reason);
     }
     let mut ended = true;
     for handle in &handles {
-        match scrub(shared, broker, handle, &mut pace) {
+        match scrub(shared, node, handle, &mut pace) {
             Ok(()) => {}
             Err(LogError::CompactionStopped { .. }) => {
                 ended = false;
@@ -286,7 +286,7 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool 
     if ended {
         progress.complete = progress.not_read.is_empty();
         progress.rounds += 1;
-        broker.metrics.repair.rounds.inc();
+        node.metrics.repair.rounds.inc();
         let (bytes, found, not_read) = (progress.bytes_done, progress.found_total, progress.not_read.len());
         tracing::info!(partitions = handles.len(), bytes, found, not_read, "scrubbed");
     }
@@ -294,8 +294,8 @@ fn round(shared: &Shared, broker: &Arc<Broker>, due: &Due, asked: &str) -> bool 
 }
 
 /// Partitions of this node that are not in service, and why.
-fn offline(broker: &Broker, wanted: Option<&str>) -> Vec<(String, String)> {
-    let topics = Arc::clone(&broker.topics());
+fn offline(node: &Node, wanted: Option<&str>) -> Vec<(String, String)> {
+    let topics = Arc::clone(&node.topics());
     let wanted =
         topics.iter().filter(|topic| wanted.is_none_or(|wanted| topic.image.name.as_str() == wanted));
     let mut found = Vec::new();
@@ -318,7 +318,7 @@ fn not_read(shared: &Shared, partition: String, reason: String) {
 
 fn scrub(
     shared: &Shared,
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
     pace: &mut Limited<'_>,
 ) -> Result<(), LogError> {
@@ -332,13 +332,13 @@ fn scrub(
         match log.scrub(&target, pace)? {
             Scrubbed::Sound | Scrubbed::Gone => {}
             Scrubbed::Damaged { log, index } => {
-                log.iter().chain(&index).for_each(|damage| note(shared, broker, handle, damage));
+                log.iter().chain(&index).for_each(|damage| note(shared, node, handle, damage));
                 if index.is_some() {
                     rebuild(handle, &target)?;
                 }
                 // A replica begins to mend it with its next tick. One that sleeps finds out with this step that it must not.
                 if !log.is_empty() && handle.is_replica() {
-                    broker.stepper.schedule(handle);
+                    node.stepper.schedule(handle);
                 }
             }
         }
@@ -350,7 +350,7 @@ fn scrub(
         Some(_) => Ok(Vec::new()),
     });
     for damage in scrubbed.unwrap_or_else(|| Ok(Vec::new()))? {
-        note(shared, broker, handle, &damage);
+        note(shared, node, handle, &damage);
     }
     Ok(())
 }
@@ -359,8 +359,8 @@ fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<ServerDisk>) -> R
     handle.with_blocking(|core| core.repair_index(target.base_offset())).unwrap_or(Ok(()))
 }
 
-fn note(shared: &Shared, broker: &Broker, handle: &PartitionHandle, damage: &Damage) {
-    broker.metrics.repair.damages.inc();
+fn note(shared: &Shared, node: &Node, handle: &PartitionHandle, damage: &Damage) {
+    node.metrics.repair.damages.inc();
     tracing::error!(
         partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
         "damage was found"

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tailrace_log::{LogError, Pace};
 
 use super::{LOOK, Shared};
-use crate::broker::Broker;
+use crate::node::Node;
 
 /// Longest time that a single piece costs. Bounds what an absurdly low rate can do.
 const COST_MAX: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const COST_MAX: Duration = Duration::from_secs(60);
 /// Reads at the rate that is set.
 pub(super) struct Limited<'a> {
     shared: &'a Shared,
-    broker: &'a Arc<Broker>,
+    node: &'a Arc<Node>,
     /// Instead of what is set.
     own_rate: Option<u64>,
     /// What was asked for when the round began. It ends when something else is: that must not wait for days.
@@ -26,16 +26,16 @@ pub(super) struct Limited<'a> {
 impl<'a> Limited<'a> {
     pub(super) fn new(
         shared: &'a Shared,
-        broker: &'a Arc<Broker>,
+        node: &'a Arc<Node>,
         own_rate: Option<u64>,
         asked: &'a str,
     ) -> Self {
-        Self { shared, broker, own_rate, asked, next: Instant::now() }
+        Self { shared, node, own_rate, asked, next: Instant::now() }
     }
 
     /// Bytes per second now; 0 is no limit.
     pub(super) fn rate(&self) -> u64 {
-        self.own_rate.unwrap_or_else(|| self.broker.config().tailrace_scrub_bytes_per_second)
+        self.own_rate.unwrap_or_else(|| self.node.config().tailrace_scrub_bytes_per_second)
     }
 }
 
@@ -49,7 +49,7 @@ fn cost(bytes: u64, rate: u64) -> Duration {
 
 impl Pace for Limited<'_> {
     fn spend(&mut self, bytes: u64) -> Result<(), LogError> {
-        self.broker.metrics.repair.scrubbed_bytes.inc_by(bytes);
+        self.node.metrics.repair.scrubbed_bytes.inc_by(bytes);
         let rate = self.rate();
         {
             let mut state = self.shared.lock();
@@ -61,7 +61,7 @@ impl Pace for Limited<'_> {
             if self.shared.is_stopping() {
                 return Err(LogError::CompactionStopped { reason: "the server is stopping" });
             }
-            if self.broker.config().tailrace_scrub_request != self.asked {
+            if self.node.config().tailrace_scrub_request != self.asked {
                 return Err(LogError::CompactionStopped { reason: "another round was asked for" });
             }
             let wait = self.next.saturating_duration_since(Instant::now());

@@ -12,8 +12,8 @@ use tailrace_log::{DamagedRange, LogError, Patch};
 use tailrace_types::Offset;
 
 use super::Shared;
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
 /// Time between two looks whether something was asked for.
@@ -25,58 +25,58 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Bytes of a segment that are copied at once.
 const COPY_BYTES: usize = 4 << 20;
 
-/// Runs until the scrubber stops, or the broker is gone.
-pub(super) fn run(shared: &Shared, broker: &Weak<Broker>) {
-    let Some(alive) = broker.upgrade() else { return };
+/// Runs until the scrubber stops, or the node is gone.
+pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
+    let Some(alive) = node.upgrade() else { return };
     // What was asked for before the start is over.
     let mut known = alive.config().tailrace_repair_request.clone();
     drop(alive);
     let (mut rechecked, mut forgotten) = (Instant::now(), Instant::now());
-    while let Some(broker) = broker.upgrade() {
+    while let Some(node) = node.upgrade() {
         if shared.is_stopping() {
             return;
         }
-        let asked = broker.config().tailrace_repair_request.clone();
+        let asked = node.config().tailrace_repair_request.clone();
         if asked != known {
-            give_up_all(&broker, &asked);
+            give_up_all(&node, &asked);
             known = asked;
         }
         if rechecked.elapsed() >= RECHECK_INTERVAL {
             rechecked = Instant::now();
-            recheck(&broker);
+            recheck(&node);
         }
-        let after = u64::try_from(broker.config().tailrace_read_verify_after_ms).ok().filter(|ms| *ms > 0);
+        let after = u64::try_from(node.config().tailrace_read_verify_after_ms).ok().filter(|ms| *ms > 0);
         if after.is_some_and(|ms| forgotten.elapsed() >= Duration::from_millis(ms)) {
             forgotten = Instant::now();
-            broker.topics().online().for_each(|handle| handle.reader.log().forget_unread());
+            node.topics().online().for_each(|handle| handle.reader.log().forget_unread());
         }
-        drop(broker);
+        drop(node);
         shared.wait(REQUEST_INTERVAL);
     }
 }
 
 /// Costs one atomic read for each segment where nothing is damaged.
-fn recheck(broker: &Arc<Broker>) {
-    let topics = Arc::clone(&broker.topics());
-    for handle in topics.online().chain(std::iter::once(&broker.controller.handle())) {
+fn recheck(node: &Arc<Node>) {
+    let topics = Arc::clone(&node.topics());
+    for handle in topics.online().chain(std::iter::once(&node.controller.handle())) {
         let log = handle.reader.log();
         let whole = log.recheck_damage();
         if whole > 0 {
             tracing::info!(partition = %handle.id, ranges = whole, "what was damaged is whole again, and is served");
         }
-        log.damaged_indexes().into_iter().for_each(|base| build_again(broker, handle, base));
+        log.damaged_indexes().into_iter().for_each(|base| build_again(node, handle, base));
         save(handle);
         // A read may have found the damage of a replica that sleeps.
         if handle.is_replica() && log.has_wrong() {
-            broker.stepper.schedule(handle);
+            node.stepper.schedule(handle);
         }
     }
 }
 
 /// A read has met a damaged row. It does not wait for the scrubber, which may take days.
-fn build_again(broker: &Broker, handle: &Arc<PartitionHandle>, base: Offset) {
+fn build_again(node: &Node, handle: &Arc<PartitionHandle>, base: Offset) {
     let result = handle.with_blocking(|core| core.repair_index(base)).unwrap_or(Ok(()));
-    broker.metrics.repair.damages.inc();
+    node.metrics.repair.damages.inc();
     match result {
         Ok(()) => tracing::warn!(partition = %handle.id, segment = %base, "a damaged index was built again"),
         Err(error) => {
@@ -100,9 +100,9 @@ fn target(request: &str) -> Option<(&str, Option<i32>)> {
     }
 }
 
-fn give_up_all(broker: &Arc<Broker>, request: &str) {
+fn give_up_all(node: &Arc<Node>, request: &str) {
     let Some((topic, partition)) = target(request) else { return };
-    let topics = Arc::clone(&broker.topics());
+    let topics = Arc::clone(&node.topics());
     let is_meant = |handle: &&Arc<PartitionHandle>| {
         handle.id.topic.as_str() == topic
             && partition.is_none_or(|partition| handle.id.partition.0 == partition)

@@ -15,9 +15,10 @@ use super::failure::ShareFailure;
 use super::settings::GroupSettings;
 use super::start::first_offset;
 use super::state::{self, StateFailure};
-use crate::broker::Broker;
 use crate::coordinators::CoordinatorFailure;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::runtime::stopped;
 
 /// A share-partition in use. Shared by all who read it for its group.
 pub(crate) struct LivePartition {
@@ -60,11 +61,8 @@ pub(crate) enum AcknowledgeFailure {
 }
 
 /// The partition that `key` names, if it can be used.
-pub(super) fn handle_of(
-    broker: &Broker,
-    key: &SharePartitionKey,
-) -> Result<Arc<PartitionHandle>, ShareFailure> {
-    let topics = broker.topics();
+pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
+    let topics = node.topics();
     let topic = topics.by_id(key.topic.0).ok_or(ShareFailure::UnknownTopic)?;
     match topic.partition(key.partition) {
         Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
@@ -80,21 +78,21 @@ impl LivePartition {
     /// # Errors
     /// As Kafka has it, a share-partition without a state cannot be read: a group that nobody has joined reads nothing.
     pub(super) async fn load(
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         key: &SharePartitionKey,
         handle: Arc<PartitionHandle>,
     ) -> Result<Arc<Self>, ShareFailure> {
         debug_assert_eq!(handle.id.partition, PartitionId(key.partition));
         let leader_epoch = handle.reader.epoch().get();
-        let kept = state::read(broker, key, leader_epoch).await.map_err(|failure| match failure {
+        let kept = state::read(node, key, leader_epoch).await.map_err(|failure| match failure {
             StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,
             failure => told(key, failure),
         })?;
         let core = match kept.start {
             Some(start) => SharePartition::restore(start, &kept.batches),
             None => {
-                let settings = GroupSettings::of(&broker.image(), &key.group);
-                SharePartition::new(first_offset(broker, &handle, &settings).await?)
+                let settings = GroupSettings::of(&node.image(), &key.group);
+                SharePartition::new(first_offset(node, &handle, &settings).await?)
             }
         };
         let live = Arc::new(Self {
@@ -109,7 +107,7 @@ impl LivePartition {
         });
         // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
         // restart.
-        live.keep(broker).kept().await.map_err(|failure| told(key, failure))?;
+        live.keep(node).kept().await.map_err(|failure| told(key, failure))?;
         Ok(live)
     }
 
@@ -124,8 +122,8 @@ impl LivePartition {
     }
 
     /// It was asked for.
-    pub(super) fn touch(&self, broker: &Broker) {
-        self.used_at.store(broker.share.clock.now().0, Ordering::Relaxed);
+    pub(super) fn touch(&self, node: &Node) {
+        self.used_at.store(node.share.clock.now().0, Ordering::Relaxed);
     }
 
     /// True if nobody holds records, everything is kept, and nobody asked for so long.
@@ -161,12 +159,12 @@ impl LivePartition {
     /// ([`LivePartition::keep`]) before the member is told so.
     pub(crate) fn acknowledge(
         &self,
-        broker: &Broker,
+        node: &Node,
         settings: &GroupSettings,
         member: &str,
         batches: &[Acknowledgement],
     ) -> Result<(), AcknowledgeFailure> {
-        let now = broker.share.clock.now();
+        let now = node.share.clock.now();
         let step = |core: &mut SharePartition| {
             let before = core.next_fetch(&settings.terms);
             let result = core.acknowledge(member, batches, &settings.terms, now);
@@ -181,21 +179,21 @@ impl LivePartition {
         result.map(drop).map_err(AcknowledgeFailure::Refused)
     }
 
-    pub(super) fn release_member(self: &Arc<Self>, broker: &Arc<Broker>, member: &str) {
-        let settings = GroupSettings::of(&broker.image(), &self.key.group);
+    pub(super) fn release_member(self: &Arc<Self>, node: &Arc<Node>, member: &str) {
+        let settings = GroupSettings::of(&node.image(), &self.key.group);
         if self.with_core(|core| core.release_member(member, &settings.terms)) == Some(true) {
             self.wake();
-            drop(self.keep(broker));
+            drop(self.keep(node));
         }
     }
 
     /// Begins to keep everything that changed so far. The handle's being dropped does not stop it.
     ///
     /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
-    pub(crate) fn keep(self: &Arc<Self>, broker: &Arc<Broker>) -> Keeping {
-        let (live, broker) = (Arc::clone(self), Arc::clone(broker));
+    pub(crate) fn keep(self: &Arc<Self>, node: &Arc<Node>) -> Keeping {
+        let (live, node) = (Arc::clone(self), Arc::clone(node));
         Keeping(tokio::spawn(async move {
-            let kept = live.keep_in_order(&broker).await;
+            let kept = live.keep_in_order(&node).await;
             if let Err(failure) = &kept {
                 tracing::warn!(share_partition = %live.key, %failure, "a share-partition's state was not kept");
                 live.give_up();
@@ -204,26 +202,26 @@ impl LivePartition {
         }))
     }
 
-    async fn keep_in_order(&self, broker: &Arc<Broker>) -> Result<(), StateFailure> {
+    async fn keep_in_order(&self, node: &Arc<Node>) -> Result<(), StateFailure> {
         let _in_order = self.keeping.lock().await;
         let unsaved = self.with_core(SharePartition::take_unsaved).ok_or(ShareStateError::NotInitialized)?;
         let Some(write) = unsaved else { return Ok(()) };
         let leader_epoch = self.handle.reader.epoch().get();
         let (key, state_epoch) = (self.key.clone(), self.state_epoch);
         let request = ShareRequest::Write { key, state_epoch, leader_epoch, write };
-        state::ask(broker, request).await.map(drop)
+        state::ask(node, request).await.map(drop)
     }
 
     /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.
-    pub(super) fn watch_locks(self: &Arc<Self>, broker: &Arc<Broker>) {
+    pub(super) fn watch_locks(self: &Arc<Self>, node: &Arc<Node>) {
         if !self.watched.swap(true, Ordering::AcqRel) {
-            tokio::spawn(Arc::clone(self).run_watch(Arc::clone(broker)));
+            tokio::spawn(Arc::clone(self).run_watch(Arc::clone(node)));
         }
     }
 
-    async fn run_watch(self: Arc<Self>, broker: Arc<Broker>) {
-        let mut stopping = broker.stopping.subscribe();
-        let clock = broker.share.clock;
+    async fn run_watch(self: Arc<Self>, node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
+        let clock = node.share.clock;
         loop {
             let Some(deadline) = self.with_core(|core| core.deadline()).flatten() else {
                 self.watched.store(false, Ordering::Release);
@@ -236,12 +234,12 @@ impl LivePartition {
             };
             tokio::select! {
                 () = tokio::time::sleep(clock.until(deadline)) => {}
-                () = Broker::stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => return,
             }
-            let settings = GroupSettings::of(&broker.image(), &self.key.group);
+            let settings = GroupSettings::of(&node.image(), &self.key.group);
             if self.with_core(|core| core.tick(clock.now(), &settings.terms)) == Some(true) {
                 self.wake();
-                drop(self.keep(&broker));
+                drop(self.keep(&node));
             } else {
                 // The clock counts whole milliseconds and may be short of the deadline by less than one.
                 tokio::time::sleep(Duration::from_millis(1)).await;

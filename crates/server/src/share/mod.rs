@@ -36,8 +36,9 @@ pub(crate) use live::{AcknowledgeFailure, Keeping, LivePartition};
 pub(crate) use reading::{Acquisition, acquirable_bytes, acquire};
 pub(crate) use settings::GroupSettings;
 
-use crate::broker::Broker;
 use crate::coordinators::SteadyClock;
+use crate::node::Node;
+use crate::runtime::stopped;
 use crate::share::sessions::ShareSessions;
 
 /// A share-partition that nobody holds records of, and nobody asked for, is dropped after this time.
@@ -67,18 +68,18 @@ impl ShareGroups {
     /// There is no such partition, or it or its state cannot be read now.
     pub(crate) async fn get_or_load(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         key: &SharePartitionKey,
     ) -> Result<Arc<LivePartition>, ShareFailure> {
         // Whoever finds one that is of no use any more puts a fresh one into its place; twice is very bad luck.
         for _ in 0..3 {
-            let handle = live::handle_of(broker, key)?;
+            let handle = live::handle_of(node, key)?;
             let slot = Arc::clone(self.lock().entry(key.clone()).or_default());
-            let load = || LivePartition::load(broker, key, Arc::clone(&handle));
+            let load = || LivePartition::load(node, key, Arc::clone(&handle));
             let loaded = slot.get_or_try_init(load).await.map(Arc::clone);
             match loaded {
                 Ok(live) if live.serves(&handle) => {
-                    live.touch(broker);
+                    live.touch(node);
                     return Ok(live);
                 }
                 Ok(live) => {
@@ -112,22 +113,22 @@ impl ShareGroups {
 
     /// Releases everything that a member holds: it left the group, was removed from it, or its session ended. What was
     /// released is kept afterwards; nobody need wait for it.
-    pub(crate) fn release_member(&self, broker: &Arc<Broker>, group: &str, member: &str) {
+    pub(crate) fn release_member(&self, node: &Arc<Node>, group: &str, member: &str) {
         for live in self.of_group(group) {
-            live.release_member(broker, member);
+            live.release_member(node, member);
         }
     }
 
     /// A member is gone: its session ends, and what it held is released.
-    pub(crate) fn member_left(&self, broker: &Arc<Broker>, group: &str, member: &str) {
+    pub(crate) fn member_left(&self, node: &Arc<Node>, group: &str, member: &str) {
         self.sessions.remove(group, member);
-        self.release_member(broker, group, member);
+        self.release_member(node, group, member);
     }
 
     /// A client is gone: its sessions end, and what their members held is released.
-    pub(crate) fn connection_closed(&self, broker: &Arc<Broker>, connection: u64) {
+    pub(crate) fn connection_closed(&self, node: &Arc<Node>, connection: u64) {
         for (group, member) in self.sessions.remove_of(connection) {
-            self.release_member(broker, &group, &member);
+            self.release_member(node, &group, &member);
         }
     }
 
@@ -154,17 +155,17 @@ impl ShareGroups {
     }
 
     /// Drops what is not used any more, from time to time, until the server stops.
-    pub(crate) async fn sweep(broker: Arc<Broker>) {
-        let mut stopping = broker.stopping.subscribe();
+    pub(crate) async fn sweep(node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
         loop {
             tokio::select! {
                 () = tokio::time::sleep(SWEEP_INTERVAL) => {}
-                () = Broker::stopped(&mut stopping) => return,
+                () = stopped(&mut stopping) => return,
             }
-            let now = broker.share.clock.now();
-            let topics = broker.topics();
+            let now = node.share.clock.now();
+            let topics = node.topics();
             // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
-            broker.share.lock().retain(|key, slot| {
+            node.share.lock().retain(|key, slot| {
                 if Arc::strong_count(slot) > 1 {
                     return true;
                 }

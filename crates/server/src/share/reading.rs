@@ -15,8 +15,8 @@ use tailrace_types::Offset;
 use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
-use crate::broker::Broker;
 use crate::disk::ServerDisk;
+use crate::node::Node;
 use crate::partitions::{Isolation, ReadFailure, ReadOutcome, ReadTerms};
 use crate::residency;
 
@@ -63,7 +63,7 @@ struct Plan {
 ///
 /// What has no records for consumers on the way is passed over, which is kept later: it would be found anew.
 pub(crate) async fn acquire(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
@@ -78,8 +78,8 @@ pub(crate) async fn acquire(
             Ok(_) | Err(ReadFailure::BeingExchanged) => return Ok(None),
             // The log start has moved: the next look begins there.
             Err(ReadFailure::OutOfRange) => continue,
-            Err(ReadFailure::Damaged(range)) if broker.topics().has_lost(&live.handle, &range) => {
-                pass_over(broker, live, settings, terms, plan.from, &range)?;
+            Err(ReadFailure::Damaged(range)) if node.topics().has_lost(&live.handle, &range) => {
+                pass_over(node, live, settings, terms, plan.from, &range)?;
                 continue;
             }
             Err(failure) => return Err(failure.into()),
@@ -89,9 +89,9 @@ pub(crate) async fn acquire(
             ShareFailure::Disk(error)
         })?;
         let found: Vec<FetchedBatch> = scanned.places.iter().map(|place| place.batch).collect();
-        let acquired = take(broker, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
+        let acquired = take(node, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
         if let Some(acquisition) = scanned.cut(acquired) {
-            live.watch_locks(broker);
+            live.watch_locks(node);
             return Ok(Some(acquisition));
         }
     }
@@ -100,7 +100,7 @@ pub(crate) async fn acquire(
 
 /// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
 fn pass_over(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
@@ -110,8 +110,8 @@ fn pass_over(
     let upto = live.handle.bounds().end(Isolation::of(settings.committed_only));
     let (first, end) = (range.base_offset.max(from), range.end_offset.min(upto));
     let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
-    take(broker, live, settings, terms, Fetched { from, batches: &[gap] })?;
-    broker.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
+    take(node, live, settings, terms, Fetched { from, batches: &[gap] })?;
+    node.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
     tracing::warn!(share_partition = %live.key, "records are passed over, because they are damaged: {range}");
     Ok(())
 }
@@ -175,20 +175,20 @@ fn plan(
 }
 
 fn take(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
     fetched: Fetched<'_>,
 ) -> Result<Vec<AcquiredBatch>, ShareFailure> {
-    let now = broker.share.clock.now();
+    let now = node.share.clock.now();
     let step = |core: &mut tailrace_coordination::share::SharePartition| {
         let acquired = core.acquire(terms, &settings.terms, fetched, now);
         (acquired, core.has_unsaved())
     };
     let (acquired, unsaved) = live.with_core(step).ok_or(ShareFailure::NotLeader)?;
     if unsaved {
-        drop(live.keep(broker));
+        drop(live.keep(node));
     }
     Ok(acquired)
 }

@@ -7,12 +7,12 @@ use tailrace_types::{Offset, TimestampMs};
 
 use super::failure::ShareFailure;
 use super::settings::GroupSettings;
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, ReadFailure};
 
 /// The offset that the setting stands for now.
 pub(super) async fn first_offset(
-    broker: &Broker,
+    node: &Node,
     handle: &Arc<PartitionHandle>,
     settings: &GroupSettings,
 ) -> Result<Offset, ShareFailure> {
@@ -22,7 +22,7 @@ pub(super) async fn first_offset(
         ShareOffsetReset::Earliest => Ok(handle.reader.log_start()),
         ShareOffsetReset::ByDuration(duration) => {
             let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-            let since = TimestampMs(broker.now().0.saturating_sub(ms));
+            let since = TimestampMs(node.now().0.saturating_sub(ms));
             let log = Arc::clone(handle);
             let look = move || log.reader.log().offset_for_time(since, latest);
             let found = tokio::task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;

@@ -11,8 +11,8 @@ use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 
 use crate::ask::{ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere};
-use crate::broker::Broker;
 use crate::coordinators::{CoordinatorFailure, Kind};
+use crate::node::Node;
 
 /// How long a coordinator may take to move to another node.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -44,12 +44,12 @@ pub(crate) enum StateFailure {
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
-pub(crate) async fn ask(broker: &Arc<Broker>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+pub(crate) async fn ask(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        match ask_once(broker, request.clone()).await {
+        match ask_once(node, request.clone()).await {
             Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded))
-                if broker.links.peers().is_some() && Instant::now() < deadline =>
+                if node.links.peers().is_some() && Instant::now() < deadline =>
             {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -58,33 +58,30 @@ pub(crate) async fn ask(broker: &Arc<Broker>, request: ShareRequest) -> Result<S
     }
 }
 
-async fn ask_once(broker: &Arc<Broker>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+async fn ask_once(here: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
     let key = request.key().ok_or(ShareStateError::UnknownPartition)?;
-    match broker.coordinators.shares.elsewhere(broker, &key.coordinator_key()).await? {
-        Some(node) => ask_share_coordinator(broker, node, request).await,
-        None => ask_here(broker, request).await,
+    match here.coordinators.shares.elsewhere(here, &key.coordinator_key()).await? {
+        Some(node) => ask_share_coordinator(here, node, request).await,
+        None => ask_here(here, request).await,
     }
 }
 
 /// Asks the coordinator of one share-partition at this node.
-pub(crate) async fn ask_here(
-    broker: &Arc<Broker>,
-    request: ShareRequest,
-) -> Result<ShareAnswer, StateFailure> {
+pub(crate) async fn ask_here(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
     let name = request.key().ok_or(ShareStateError::UnknownPartition)?.coordinator_key();
     let event = move |token| ShareEvent { token, request };
-    let pending = broker.coordinators.shares.submit(broker, &name, event).await?;
+    let pending = node.coordinators.shares.submit(node, &name, event).await?;
     Ok(pending.reply().await??)
 }
 
 /// Asks every coordinator of this node.
 pub(crate) async fn ask_all_here(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     request: &ShareRequest,
 ) -> Result<Vec<ShareAnswer>, StateFailure> {
     let request = request.clone();
     let event = move |token| ShareEvent { token, request: request.clone() };
-    let replies = broker.coordinators.shares.submit_all(broker, event).await;
+    let replies = node.coordinators.shares.submit_all(node, event).await;
     replies.into_iter().map(|reply| Ok(reply??)).collect()
 }
 
@@ -92,35 +89,32 @@ pub(crate) async fn ask_all_here(
 ///
 /// # Errors
 /// That of the first one that could not be asked; or a partition of their topic has no leader just now.
-async fn ask_all(broker: &Arc<Broker>, request: ShareRequest) -> Result<Vec<ShareAnswer>, StateFailure> {
-    let mut answers = ask_all_here(broker, &request).await?;
-    answers.extend(ask_share_coordinators_elsewhere(broker, &request).await?);
-    let topic = broker.topics().by_name(SHARE_GROUP_STATE_TOPIC);
+async fn ask_all(node: &Arc<Node>, request: ShareRequest) -> Result<Vec<ShareAnswer>, StateFailure> {
+    let mut answers = ask_all_here(node, &request).await?;
+    answers.extend(ask_share_coordinators_elsewhere(node, &request).await?);
+    let topic = node.topics().by_name(SHARE_GROUP_STATE_TOPIC);
     if answers.len() < topic.map_or(0, |topic| topic.partitions.len()) {
         return Err(CoordinatorFailure::Elsewhere.into());
     }
     Ok(answers)
 }
 
-async fn ask_for_state(broker: &Arc<Broker>, request: ShareRequest) -> Result<KeptState, StateFailure> {
-    match ask(broker, request).await? {
+async fn ask_for_state(node: &Arc<Node>, request: ShareRequest) -> Result<KeptState, StateFailure> {
+    match ask(node, request).await? {
         ShareAnswer::State(state) => Ok(state),
         ShareAnswer::Done | ShareAnswer::Partitions(_) => Err(ShareStateError::NotInitialized.into()),
     }
 }
 
 /// The state, made if there is none.
-pub(crate) async fn initialize(
-    broker: &Arc<Broker>,
-    key: &SharePartitionKey,
-) -> Result<KeptState, StateFailure> {
+pub(crate) async fn initialize(node: &Arc<Node>, key: &SharePartitionKey) -> Result<KeptState, StateFailure> {
     let request = ShareRequest::Initialize { key: key.clone(), state_epoch: 0, start: None };
-    ask_for_state(broker, request).await
+    ask_for_state(node, request).await
 }
 
 /// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
 pub(crate) async fn initialize_all(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     group: &Arc<str>,
     topics: Vec<(TopicId, Vec<i32>)>,
 ) -> Vec<(TopicId, Vec<i32>)> {
@@ -129,7 +123,7 @@ pub(crate) async fn initialize_all(
         let mut there = Vec::with_capacity(partitions.len());
         for partition in partitions {
             let key = SharePartitionKey { group: Arc::clone(group), topic, partition };
-            match initialize(broker, &key).await {
+            match initialize(node, &key).await {
                 Ok(_) => there.push(partition),
                 Err(failure) => {
                     tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not made");
@@ -146,19 +140,19 @@ pub(crate) async fn initialize_all(
 /// # Errors
 /// There is none: it is made when the group's coordinator finds that a member reads the topic.
 pub(crate) async fn read(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     key: &SharePartitionKey,
     leader_epoch: i32,
 ) -> Result<KeptState, StateFailure> {
-    ask_for_state(broker, ShareRequest::Read { key: key.clone(), leader_epoch }).await
+    ask_for_state(node, ShareRequest::Read { key: key.clone(), leader_epoch }).await
 }
 
 /// The state without its batches, `None` if there is none.
 pub(crate) async fn summary(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     key: &SharePartitionKey,
 ) -> Result<Option<KeptState>, StateFailure> {
-    match ask_for_state(broker, ShareRequest::Summary { key: key.clone() }).await {
+    match ask_for_state(node, ShareRequest::Summary { key: key.clone() }).await {
         Ok(state) => Ok(Some(state)),
         Err(StateFailure::Refused(ShareStateError::NotInitialized)) => Ok(None),
         Err(failure) => Err(failure),
@@ -170,11 +164,11 @@ pub(crate) async fn summary(
 /// # Errors
 /// That of the first coordinator that could not be reached.
 pub(crate) async fn partitions_of(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     group: &Arc<str>,
 ) -> Result<Vec<SharePartitionKey>, StateFailure> {
     let mut all = Vec::new();
-    for answer in ask_all(broker, ShareRequest::List { group: Arc::clone(group) }).await? {
+    for answer in ask_all(node, ShareRequest::List { group: Arc::clone(group) }).await? {
         if let ShareAnswer::Partitions(partitions) = answer {
             all.extend(partitions);
         }
@@ -184,32 +178,32 @@ pub(crate) async fn partitions_of(
 }
 
 /// What any node has in use of the share-partition counts no more.
-async fn forget(broker: &Arc<Broker>, key: &SharePartitionKey) {
-    broker.share.forget(key);
-    forget_share_partition_elsewhere(broker, key).await;
+async fn forget(node: &Arc<Node>, key: &SharePartitionKey) {
+    node.share.forget(key);
+    forget_share_partition_elsewhere(node, key).await;
 }
 
 /// Begins anew at `start`.
 pub(crate) async fn reset(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     key: &SharePartitionKey,
     start: Offset,
 ) -> Result<(), StateFailure> {
-    forget(broker, key).await;
-    ask(broker, ShareRequest::Reset { key: key.clone(), start }).await.map(drop)
+    forget(node, key).await;
+    ask(node, ShareRequest::Reset { key: key.clone(), start }).await.map(drop)
 }
 
 /// Forgets the state, if there is any.
-pub(crate) async fn delete(broker: &Arc<Broker>, key: &SharePartitionKey) -> Result<(), StateFailure> {
-    forget(broker, key).await;
-    ask(broker, ShareRequest::Delete { key: key.clone() }).await.map(drop)
+pub(crate) async fn delete(node: &Arc<Node>, key: &SharePartitionKey) -> Result<(), StateFailure> {
+    forget(node, key).await;
+    ask(node, ShareRequest::Delete { key: key.clone() }).await.map(drop)
 }
 
 /// Forgets everything about a group that was deleted.
 ///
 /// # Errors
 /// That of the first coordinator that could not be reached; the others have forgotten.
-pub(crate) async fn delete_group(broker: &Arc<Broker>, group: &str) -> Result<(), StateFailure> {
-    broker.share.forget_group(group);
-    ask_all(broker, ShareRequest::GroupDeleted { group: group.into() }).await.map(drop)
+pub(crate) async fn delete_group(node: &Arc<Node>, group: &str) -> Result<(), StateFailure> {
+    node.share.forget_group(group);
+    ask_all(node, ShareRequest::GroupDeleted { group: group.into() }).await.map(drop)
 }

@@ -34,26 +34,26 @@ impl Rig {
             setting("share.coordinator.state.topic.num.partitions", "2"),
         ]);
         let server = start(Startup { settings, disk: ServerDisk::real() }).await.unwrap();
-        let broker = &server.broker;
+        let node = server.node();
         let topic = TopicId::from_random(crate::random::bytes16());
-        let create = CreateTopic::with_defaults("jobs", topic, broker.now(), Requester::Client);
-        broker.controller.execute(Command::CreateTopic(create), broker.now()).await.unwrap();
+        let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
+        node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
-        assert!(matches!(broker.share.get_or_load(broker, &key).await, Err(ShareFailure::NoState)));
-        state::initialize(broker, &key).await.unwrap();
+        assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
+        state::initialize(node, &key).await.unwrap();
         Self { key, server, _folder: folder }
     }
 
-    fn broker(&self) -> &Arc<Broker> {
-        &self.server.broker
+    fn node(&self) -> &Arc<Node> {
+        self.server.node()
     }
 
     fn handle(&self) -> Arc<PartitionHandle> {
-        live::handle_of(self.broker(), &self.key).unwrap()
+        live::handle_of(self.node(), &self.key).unwrap()
     }
 
     fn settings(&self, committed_only: bool) -> GroupSettings {
-        let settings = GroupSettings::of(&self.broker().image(), "g");
+        let settings = GroupSettings::of(&self.node().image(), "g");
         GroupSettings { committed_only, ..settings }
     }
 
@@ -72,14 +72,14 @@ impl Rig {
         }
         let (header, bytes) = builder.build_with_header();
         let size = bytes.len() as u64;
-        let (broker, handle) = (self.broker(), self.handle());
-        let (batch, now) = (Validated { header, bytes }, broker.now());
+        let (node, handle) = (self.node(), self.handle());
+        let (batch, now) = (Validated { header, bytes }, node.now());
         let appended = match producer {
-            None => append(broker, &handle, batch, now, Wanted::BY_NOBODY).await,
+            None => append(node, &handle, batch, now, Wanted::BY_NOBODY).await,
             // As if the transaction's coordinator had been asked.
             Some(_) => {
                 let guard = begin_verification(&handle, &header, false, now).await.unwrap();
-                append_verified(broker, &handle, batch, guard, now, Wanted::BY_NOBODY).await
+                append_verified(node, &handle, batch, guard, now, Wanted::BY_NOBODY).await
             }
         };
         let appended = appended.unwrap();
@@ -98,7 +98,7 @@ impl Rig {
             epochs_are_bumped: false,
         };
         let handle = self.handle();
-        let appended = append_marker(self.broker(), &handle, marker, None).await.unwrap();
+        let appended = append_marker(self.node(), &handle, marker, None).await.unwrap();
         if let Some(wait) = handle.wait_committed(&appended) {
             wait.await.unwrap();
         }
@@ -111,7 +111,7 @@ impl Rig {
             batch_size: 1,
             mode: AcquireMode::BatchOptimized,
         };
-        let acquired = acquire(self.broker(), live, &self.settings(committed_only), &terms, 1 << 20).await;
+        let acquired = acquire(self.node(), live, &self.settings(committed_only), &terms, 1 << 20).await;
         let batches = acquired.unwrap().map(|acquisition| acquisition.batches).unwrap_or_default();
         batches.iter().map(|batch: &AcquiredBatch| (batch.first.0, batch.last.0)).collect()
     }
@@ -120,8 +120,8 @@ impl Rig {
 #[tokio::test]
 async fn only_committed_records_where_only_those_count() {
     let rig = Rig::start().await;
-    let broker = rig.broker();
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     rig.produce(None, 2).await; // 0, 1
     rig.produce(Some(7), 2).await; // 2, 3
     rig.produce(Some(8), 1).await; // 4
@@ -136,15 +136,15 @@ async fn only_committed_records_where_only_those_count() {
         kinds: vec![AcknowledgeKind::Accept],
     };
     let settings = rig.settings(true);
-    live.acknowledge(broker, &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
-    live.keep(broker).kept().await.unwrap();
+    live.acknowledge(node, &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
+    live.keep(node).kept().await.unwrap();
     assert_eq!(rig.acquire(&live, true).await, []);
     let (start, complete) = live.with_core(|core| (core.start(), core.delivery_complete_count())).unwrap();
     assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
     // Another group takes everything as it comes, but for the markers.
     let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
-    state::reset(broker, &other, Offset(0)).await.unwrap();
-    let live = broker.share.get_or_load(broker, &other).await.unwrap();
+    state::reset(node, &other, Offset(0)).await.unwrap();
+    let live = node.share.get_or_load(node, &other).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 3), (4, 4)]);
     rig.server.stop().await;
 }
@@ -152,46 +152,46 @@ async fn only_committed_records_where_only_those_count() {
 #[tokio::test]
 async fn what_is_set_anew_or_deleted_counts_no_more() {
     let rig = Rig::start().await;
-    let broker = rig.broker();
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     rig.produce(None, 3).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
-    state::reset(broker, &rig.key, Offset(1)).await.unwrap();
+    state::reset(node, &rig.key, Offset(1)).await.unwrap();
     let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
-    let refused = live.acknowledge(broker, &rig.settings(false), "m", &said);
+    let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
     assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
     // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
     let request = tailrace_coordination::share::ShareRequest::Delete { key: rig.key.clone() };
-    state::ask(broker, request).await.unwrap();
+    state::ask(node, request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
-    live.acknowledge(broker, &rig.settings(false), "m", &said).unwrap();
-    assert!(live.keep(broker).kept().await.is_err(), "nobody may be told that it was accepted");
-    let gone = broker.share.get_or_load(broker, &rig.key).await;
+    live.acknowledge(node, &rig.settings(false), "m", &said).unwrap();
+    assert!(live.keep(node).kept().await.is_err(), "nobody may be told that it was accepted");
+    let gone = node.share.get_or_load(node, &rig.key).await;
     assert!(matches!(gone, Err(ShareFailure::NoState)));
-    state::initialize(broker, &rig.key).await.unwrap();
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    state::initialize(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
-    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
-    state::delete_group(broker, "g").await.unwrap();
-    assert_eq!(state::partitions_of(broker, &"g".into()).await.unwrap(), []);
+    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
+    state::delete_group(node, "g").await.unwrap();
+    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), []);
     rig.server.stop().await;
 }
 
 #[tokio::test]
 async fn what_is_not_used_any_more_is_dropped() {
     let rig = Rig::start().await;
-    let broker = rig.broker();
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
-    let now = broker.share.clock.now();
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let now = node.share.clock.now();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
     assert!(!live.is_idle_since(now, Duration::from_secs(500)));
     rig.produce(None, 1).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
     assert!(!live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)), "a record is held");
-    live.release_member(broker, "m");
-    live.keep(broker).kept().await.unwrap();
+    live.release_member(node, "m");
+    live.keep(node).kept().await.unwrap();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
     rig.server.stop().await;
 }
@@ -199,8 +199,8 @@ async fn what_is_not_used_any_more_is_dropped() {
 #[tokio::test]
 async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     let rig = Rig::start().await;
-    let broker = rig.broker();
-    let live = broker.share.get_or_load(broker, &rig.key).await.unwrap();
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     let measure = |enough| acquirable_bytes(&live, &rig.settings(false), enough).unwrap();
     assert_eq!(measure(1000), 0);
     let a = rig.produce(None, 2).await; // 0, 1
@@ -213,7 +213,7 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     let d = rig.produce(None, 1).await; // 35
     let say = |first, last, kind| {
         let said = Acknowledgement { first: Offset(first), last: Offset(last), kinds: vec![kind] };
-        live.acknowledge(broker, &rig.settings(false), "m", &[said]).unwrap();
+        live.acknowledge(node, &rig.settings(false), "m", &[said]).unwrap();
     };
     say(0, 0, AcknowledgeKind::Release);
     assert_eq!(measure(u64::MAX), a + d, "what others hold in between does not count");

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 
 use self::queue::TapQueue;
 pub(crate) use self::queue::{TapBudget, TapRange};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, Topic};
 
 /// Sinks of one server: each has a bit in [`Wanted`].
@@ -147,7 +147,7 @@ impl Taps {
     /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
     pub(crate) fn appended(
         &self,
-        broker: &Arc<Broker>,
+        node: &Arc<Node>,
         partition: &Arc<PartitionHandle>,
         wanted: Wanted,
         range: TapRange,
@@ -160,7 +160,7 @@ impl Taps {
                 sink.skipped(skipped);
             }
             if queue.begin() {
-                tokio::spawn(reader::run(Arc::clone(broker), Arc::clone(partition), number));
+                tokio::spawn(reader::run(Arc::clone(node), Arc::clone(partition), number));
             }
         }
     }

@@ -8,9 +8,10 @@ use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
 use super::{Committed, NotTaken, Sink, TapRange};
-use crate::broker::Broker;
+use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
 use crate::residency::is_resident;
+use crate::runtime::stopped;
 
 /// Bytes read from a log at a time; at least one batch.
 const PIECE_BYTES: u64 = 256 * 1024;
@@ -34,14 +35,14 @@ enum Skipped {
 }
 
 /// Reads one range after the other for the sink of this number, until there is none.
-pub(super) async fn run(broker: Arc<Broker>, partition: Arc<PartitionHandle>, number: usize) {
-    let taps = &broker.taps;
+pub(super) async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
+    let taps = &node.taps;
     let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
-    let mut stopping = broker.stopping.subscribe();
+    let mut stopping = node.stopping.subscribe();
     while let Some(range) = queue.next() {
         let delivered = tokio::select! {
-            delivered = deliver(&broker, &partition, number, range) => delivered,
-            () = Broker::stopped(&mut stopping) => Err(Skipped::Gone),
+            delivered = deliver(&node, &partition, number, range) => delivered,
+            () = stopped(&mut stopping) => Err(Skipped::Gone),
         };
         sink.budget().release(range.bytes);
         if let Err(skipped) = delivered {
@@ -53,12 +54,12 @@ pub(super) async fn run(broker: Arc<Broker>, partition: Arc<PartitionHandle>, nu
 }
 
 async fn deliver(
-    broker: &Arc<Broker>,
+    node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     number: usize,
     range: TapRange,
 ) -> Result<(), Skipped> {
-    let tap = &broker.taps.0[number];
+    let tap = &node.taps.0[number];
     let mut intake = Arc::clone(&tap.sink).begin();
     let mut at = range.from;
     let exchanged_until = Instant::now() + EXCHANGE_MAX;
@@ -69,7 +70,7 @@ async fn deliver(
                 return Err(Skipped::Gone);
             }
         }
-        let topic = broker.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
+        let topic = node.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
         // Nobody may listen any more: then nothing is read.
         if !tap.sink.wants(&topic) {
             return Ok(());

@@ -22,7 +22,7 @@ use tailrace_replication::Appended;
 use tokio::time::Instant;
 
 use crate::aside::Turn;
-use crate::connection::Closed;
+use crate::kafka::connection::Closed;
 use crate::kafka::{Context, Decided, decode, leader_hints};
 use crate::outbox::ReplyPart;
 use crate::partitions::{PartitionHandle, Topic, WaitOutcome};
@@ -141,7 +141,7 @@ async fn append_all(
 }
 
 fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
-    let topics = context.broker.topics();
+    let topics = context.node().topics();
     if context.version() >= IDS_FROM {
         topics.by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
     } else {

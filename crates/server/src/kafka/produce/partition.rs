@@ -11,8 +11,8 @@ use tailrace_types::{PartitionId, TimestampMs};
 use super::check::{check, is_zstd};
 use super::refusal::PartitionRefusal;
 use super::transaction::{Transaction, header};
-use crate::broker::Broker;
 use crate::kafka::Context;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 
 /// `acks` of a producer that waits for a majority.
@@ -39,10 +39,10 @@ pub(super) async fn append_to_partition(
     data: PartitionProduceData,
     acks: i16,
 ) -> Result<Written, PartitionRefusal> {
-    let broker = &context.broker;
+    let node = context.node();
     let handle = writable(topic, data.index)?;
-    let replicas = if acks == ALL { replicas_needed(broker, topic, data.index)? } else { None };
-    let now = broker.now();
+    let replicas = if acks == ALL { replicas_needed(node, topic, data.index)? } else { None };
+    let now = node.now();
     if context.version() < ZSTD_FROM && is_zstd(&data.records) {
         return Err(ErrorCode::UnsupportedCompressionType.into());
     }
@@ -54,8 +54,8 @@ pub(super) async fn append_to_partition(
         (Some(_), None) => return Err(without_transaction()),
         (None, _) => None,
     };
-    let rules = topic.append_rules(now, broker.limits.decompressed_bytes_max);
-    let batch = check(data.records, rules, &broker.aside).await.map_err(|error| {
+    let rules = topic.append_rules(now, context.server.limits.decompressed_bytes_max);
+    let batch = check(data.records, rules, &context.server.aside).await.map_err(|error| {
         tracing::error!(partition = %handle.id, %error, "checking a batch panicked");
         let message = "checking the batch failed; see the server's log";
         PartitionRefusal::new(ErrorCode::UnknownServerError, message)
@@ -63,18 +63,18 @@ pub(super) async fn append_to_partition(
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     // Those who tap the topic get the records from the log, later: only whether anybody might is looked at here.
-    let wanted = broker.taps.wanted(topic, None);
+    let wanted = node.taps.wanted(topic, None);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
-            let appended = append(broker, handle, batch, now, wanted).await;
+            let appended = append(node, handle, batch, now, wanted).await;
             appended.map_err(|failure| PartitionRefusal::of_append(failure, handle.reader.log_start()))?
         }
         (true, Some(transaction)) => transaction.append(context, handle, batch, guard, now, wanted).await?,
         (true, None) => return Err(without_transaction()),
     };
     if appended.duplicate.is_none() {
-        broker.metrics.records_produced.inc_by(records.into());
-        broker.metrics.bytes_produced.inc_by(bytes);
+        node.metrics.records_produced.inc_by(records.into());
+        node.metrics.bytes_produced.inc_by(bytes);
     }
     let append_time = if topic.log_append_time { now } else { TimestampMs::NONE };
     let append_time = appended.duplicate.map_or(append_time, |original| original.timestamp);
@@ -97,14 +97,14 @@ fn without_transaction() -> PartitionRefusal {
 ///
 /// # Errors
 /// There are not as many, so that waiting would be of no use.
-fn replicas_needed(broker: &Broker, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
+fn replicas_needed(node: &Node, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
     let wanted = usize::try_from(topic.config.min_insync_replicas).unwrap_or(usize::MAX);
     // A node that is alone has one replica, whatever the setting says.
-    if wanted <= 1 || broker.links.peers().is_none() {
+    if wanted <= 1 || node.links.peers().is_none() {
         return Ok(None);
     }
     let Some(partition) = topic.image.partition(PartitionId(index)) else { return Ok(None) };
-    let image = broker.image();
+    let image = node.image();
     let live = partition.replicas.iter().filter(|replica| image.is_live(replica.node())).count();
     if live < wanted {
         let message = format!("{live} replicas are there, and min.insync.replicas is {wanted}");

@@ -58,7 +58,7 @@ impl PartitionRefusal {
 
     /// The same, noted in the metrics, and in the log for those who look for its cause.
     pub(super) fn counted(self, context: &Context, topic: &dyn Display, partition: i32) -> Self {
-        context.broker.metrics.produce_error(self.code.name());
+        context.server.metrics.produce_error(self.code.name());
         let (error, reason) = (self.code.name(), self.message.as_deref());
         let client = context.session.peer;
         tracing::debug!(%topic, partition, %client, error, reason, "a producer's batch is refused");

@@ -78,7 +78,7 @@ impl Transaction {
                 if *by.get_or_insert(producer(&header)) != producer(&header) {
                     continue;
                 }
-                let now = context.broker.now();
+                let now = context.node().now();
                 if let Some(guard) = begin_verification_if_needed(handle, &header, true, now).await {
                     self.guards.insert(handle.id.clone(), guard);
                 }
@@ -121,11 +121,11 @@ impl Transaction {
         now: TimestampMs,
         wanted: Wanted,
     ) -> Result<Appended, PartitionRefusal> {
-        let broker = &context.broker;
+        let node = context.node();
         let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
         let mut result = match guard {
-            Some(guard) => append_verified(broker, handle, batch.clone(), guard, now, wanted).await,
-            None => append(broker, handle, batch.clone(), now, wanted).await,
+            Some(guard) => append_verified(node, handle, batch.clone(), guard, now, wanted).await,
+            None => append(node, handle, batch.clone(), now, wanted).await,
         };
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
         for _ in 0..VERIFICATIONS_MAX {
@@ -136,7 +136,7 @@ impl Transaction {
                 begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
             let owner = self.owner(producer(&batch.header));
             verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
-            result = append_verified(broker, handle, batch.clone(), guard, now, wanted).await;
+            result = append_verified(node, handle, batch.clone(), guard, now, wanted).await;
         }
         result.map_err(refusal)
     }

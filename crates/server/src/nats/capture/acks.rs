@@ -11,7 +11,7 @@ use tailrace_replication::Appended;
 use tailrace_types::Offset;
 use tokio::sync::oneshot;
 
-use crate::broker::Broker;
+use crate::nats::NatsServer;
 use crate::nats::burst::Burst;
 use crate::nats::capture::demands::Unmet;
 use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
@@ -158,7 +158,7 @@ impl Replies {
 
 /// Acknowledges the records once they are committed. Returns at once, unless as many acknowledgements wait as may.
 pub(super) async fn acknowledge(
-    broker: &Arc<Broker>,
+    server: &Arc<NatsServer>,
     topic: &Arc<Topic>,
     handle: &Arc<PartitionHandle>,
     appended: Appended,
@@ -169,17 +169,17 @@ pub(super) async fn acknowledge(
     }
     let batch = Batch { topic: Arc::clone(topic), handle: Arc::clone(handle), appended, replies };
     let Some(committed) = handle.wait_committed(&appended) else {
-        return batch.tell(broker);
+        return batch.tell(server);
     };
-    let captures = broker.nats.captures();
+    let captures = server.front.captures();
     let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
     // It is closed by nobody.
     let Ok(permit) = Arc::clone(&captures.acks).acquire_many_owned(count).await else { return };
-    let broker = Arc::clone(broker);
-    broker.nats.metrics().capture.acks_waiting.inc_by(count.into());
+    let server = Arc::clone(server);
+    server.front.metrics().capture.acks_waiting.inc_by(count.into());
     tokio::spawn(async move {
-        batch.wait(&broker, committed).await;
-        broker.nats.metrics().capture.acks_waiting.dec_by(count.into());
+        batch.wait(&server, committed).await;
+        server.front.metrics().capture.acks_waiting.dec_by(count.into());
         drop(permit);
     });
 }
@@ -193,29 +193,29 @@ struct Batch {
 }
 
 impl Batch {
-    async fn wait(&self, broker: &Broker, committed: oneshot::Receiver<WaitOutcome>) {
+    async fn wait(&self, server: &NatsServer, committed: oneshot::Receiver<WaitOutcome>) {
         match committed.await {
-            Ok(WaitOutcome::Committed) => self.tell(broker),
-            Ok(WaitOutcome::Deposed) => self.fail(broker, &Failure::NotLeader),
-            Ok(WaitOutcome::Halted) | Err(_) => self.fail(broker, &Failure::Halted),
+            Ok(WaitOutcome::Committed) => self.tell(server),
+            Ok(WaitOutcome::Deposed) => self.fail(server, &Failure::NotLeader),
+            Ok(WaitOutcome::Halted) | Err(_) => self.fail(server, &Failure::Halted),
         }
     }
 
-    fn fail(&self, broker: &Broker, failure: &Failure) {
+    fn fail(&self, server: &NatsServer, failure: &Failure) {
         let count = self.replies.len() as u64;
-        broker.nats.metrics().capture.errors(failure.label()).inc_by(count);
+        server.front.metrics().capture.errors(failure.label()).inc_by(count);
         let partition = self.handle.id.partition.0.unsigned_abs();
-        answer_failure(broker, &self.topic, partition, &self.replies, failure);
+        answer_failure(server, &self.topic, partition, &self.replies, failure);
     }
 
-    fn tell(&self, broker: &Broker) {
+    fn tell(&self, server: &NatsServer) {
         let partition = self.handle.id.partition.0.unsigned_abs();
-        tell(broker, &self.topic, partition, self.appended.base_offset, &self.replies);
+        tell(server, &self.topic, partition, self.appended.base_offset, &self.replies);
     }
 }
 
 /// Acknowledges the records of a batch that begins at `first`.
-pub(super) fn tell(broker: &Broker, topic: &Topic, partition: u32, first: Offset, replies: &Replies) {
+pub(super) fn tell(server: &NatsServer, topic: &Topic, partition: u32, first: Offset, replies: &Replies) {
     if replies.is_empty() {
         return;
     }
@@ -224,7 +224,7 @@ pub(super) fn tell(broker: &Broker, topic: &Topic, partition: u32, first: Offset
     write_stream(topic, partition, &mut head);
     head.extend_from_slice(b"\",\"seq\":");
     let first = first.get().unsigned_abs() + 1;
-    answer(broker, replies, |index, payload| {
+    answer(server, replies, |index, payload| {
         payload.extend_from_slice(&head);
         push_decimal(payload, first + u64::from(index));
         payload.push(b'}');
@@ -233,7 +233,7 @@ pub(super) fn tell(broker: &Broker, topic: &Topic, partition: u32, first: Offset
 
 /// Tells those who wait that their messages were not stored.
 pub(super) fn answer_failure(
-    broker: &Broker,
+    server: &NatsServer,
     topic: &Topic,
     partition: u32,
     replies: &Replies,
@@ -250,7 +250,7 @@ pub(super) fn answer_failure(
     let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
     // It is made of text and numbers.
     let body = serde_json::to_string(&body).unwrap_or_default();
-    answer(broker, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
+    answer(server, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
 }
 
 /// The name of the stream that the partition is. Names of topics need no escapes in JSON.
@@ -269,16 +269,16 @@ pub(super) fn is_stream(topic: &Topic, partition: u32, name: &[u8]) -> bool {
     stream == name
 }
 
-fn answer(broker: &Broker, replies: &Replies, mut write: impl FnMut(u32, &mut Vec<u8>)) {
+fn answer(server: &NatsServer, replies: &Replies, mut write: impl FnMut(u32, &mut Vec<u8>)) {
     let (mut burst, mut payload) = (Burst::default(), Vec::with_capacity(128));
     for (index, subject) in replies.iter() {
         payload.clear();
         write(index, &mut payload);
         let message = Message { subject, reply: None, headers: None, payload: &payload };
-        broker.nats.publish(&mut burst, &message);
+        server.front.publish(&mut burst, &message);
     }
-    burst.finish(broker.nats.metrics());
-    broker.nats.metrics().capture.acks.inc_by(replies.len() as u64);
+    burst.finish(server.front.metrics());
+    server.front.metrics().capture.acks.inc_by(replies.len() as u64);
 }
 
 #[cfg(test)]

@@ -30,8 +30,9 @@ use tokio::sync::{Semaphore, oneshot};
 pub(crate) use self::bindings::{Binding, Bindings};
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
-use crate::broker::{Broker, wall_clock};
+use crate::clock::wall_clock;
 use crate::nats::NAME;
+use crate::nats::NatsServer;
 use crate::nats::capture::acks::{Failure, Replies};
 use crate::nats::capture::demands::{Unmet, unmet_of};
 use crate::nats::mapping::RecordScratch;
@@ -136,16 +137,16 @@ impl CaptureBurst {
     /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
     /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
     /// pass it then.
-    pub(crate) async fn append(&mut self, broker: &Arc<Broker>) {
+    pub(crate) async fn append(&mut self, server: &Arc<NatsServer>) {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
         self.last = 0;
         for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
-            lost(broker, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
+            lost(server, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
         }
         let mut forwarded = Vec::new();
         for lane in self.lanes.take() {
-            forwarded.extend(append_lane(broker, lane, now).await);
+            forwarded.extend(append_lane(server, lane, now).await);
         }
         for done in forwarded {
             // It ends when its sender is dropped.
@@ -155,11 +156,15 @@ impl CaptureBurst {
 }
 
 /// What comes back ends once a batch that was forwarded is stored or refused.
-async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Option<oneshot::Receiver<()>> {
+async fn append_lane(
+    server: &Arc<NatsServer>,
+    lane: Lane,
+    now: TimestampMs,
+) -> Option<oneshot::Receiver<()>> {
     let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
-    let metrics = &broker.nats.metrics().capture;
+    let metrics = &server.front.metrics().capture;
     if too_large > 0 {
-        lost(broker, &topic, partition, too_large, &refused, &Failure::TooLarge);
+        lost(server, &topic, partition, too_large, &refused, &Failure::TooLarge);
     }
     let count = builder.len();
     if count == 0 {
@@ -168,34 +173,34 @@ async fn append_lane(broker: &Arc<Broker>, lane: Lane, now: TimestampMs) -> Opti
     let handle = match topic.partitions.get(partition as usize) {
         Some(PartitionSlot::Online(handle)) if !handle.is_replica() => handle,
         Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
-            if broker.links.peers().is_some() =>
+            if server.node.links.peers().is_some() =>
         {
-            return relay(broker, topic, partition, builder, replies);
+            return relay(server, topic, partition, builder, replies);
         }
         slot => {
             let reason = match slot {
                 Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
                 _ => "there is no such partition".to_owned(),
             };
-            lost(broker, &topic, partition, count, &replies, &Failure::Offline(reason));
+            lost(server, &topic, partition, count, &replies, &Failure::Offline(reason));
             return None;
         }
     };
-    match store(broker, &topic, handle, builder, now).await {
+    match store(server, &topic, handle, builder, now).await {
         Ok((appended, bytes)) => {
             metrics.messages.inc_by(count as u64);
             metrics.bytes.inc_by(bytes);
             metrics.batches.inc();
-            acks::acknowledge(broker, &topic, handle, appended, replies).await;
+            acks::acknowledge(server, &topic, handle, appended, replies).await;
         }
-        Err(failure) => lost(broker, &topic, partition, count, &replies, &failure),
+        Err(failure) => lost(server, &topic, partition, count, &replies, &failure),
     }
     None
 }
 
 /// Has the batch stored by the node that leads the partition.
 fn relay(
-    broker: &Arc<Broker>,
+    server: &Arc<NatsServer>,
     topic: Arc<Topic>,
     partition: u32,
     builder: BatchBuilder,
@@ -204,10 +209,10 @@ fn relay(
     let group =
         RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
-    let own = Arc::clone(broker);
+    let own = Arc::clone(server);
     let told = move |stored: Result<Offset, NotRelayed>| match stored {
         Ok(first) => {
-            let metrics = &own.nats.metrics().capture;
+            let metrics = &own.front.metrics().capture;
             metrics.messages.inc_by(count as u64);
             metrics.bytes.inc_by(bytes);
             metrics.batches.inc();
@@ -216,12 +221,12 @@ fn relay(
         }
         Err(failure) => lost(&own, &topic, partition, count, &replies, &failure.into()),
     };
-    relay::append(broker, group, builder, Box::new(told))
+    relay::append(&server.node, group, builder, Box::new(told))
 }
 
 /// Builds and appends the batch. Returns its bytes too.
 async fn store(
-    broker: &Arc<Broker>,
+    server: &Arc<NatsServer>,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
     builder: BatchBuilder,
@@ -239,16 +244,23 @@ async fn store(
     }
     let size = bytes.len() as u64;
     // Subscribers had it when it was published.
-    let wanted = broker.taps.wanted(topic, Some(NAME));
-    let appended = append(broker, handle, Validated { header, bytes }, now, wanted).await?;
+    let wanted = server.node.taps.wanted(topic, Some(NAME));
+    let appended = append(&server.node, handle, Validated { header, bytes }, now, wanted).await?;
     Ok((appended, size))
 }
 
 /// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.
-fn lost(broker: &Broker, topic: &Topic, partition: u32, count: usize, replies: &Replies, failure: &Failure) {
-    broker.nats.metrics().capture.errors(failure.label()).inc_by(count as u64);
-    acks::answer_failure(broker, topic, partition, replies, failure);
-    if replies.len() < count && broker.nats.captures().may_log() {
+fn lost(
+    server: &NatsServer,
+    topic: &Topic,
+    partition: u32,
+    count: usize,
+    replies: &Replies,
+    failure: &Failure,
+) {
+    server.front.metrics().capture.errors(failure.label()).inc_by(count as u64);
+    acks::answer_failure(server, topic, partition, replies, failure);
+    if replies.len() < count && server.front.captures().may_log() {
         tracing::warn!(
             topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
             "captured messages were not stored; further losses are counted, and logged once a second at most"

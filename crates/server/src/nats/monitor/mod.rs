@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use self::connections::ClosedList;
 use self::process::CpuMeter;
 use self::query::{BadQuery, Query};
-use crate::broker::Broker;
+use crate::nats::NatsServer;
 use crate::nats::client::Client;
 use crate::nats::close::CloseReason;
 
@@ -131,26 +131,26 @@ pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
 }
 
 /// The answer to a request; `None` if the path is none of these.
-pub(crate) async fn respond(broker: &Arc<Broker>, path: &str, query: &str) -> Option<Answer> {
+pub(crate) async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Option<Answer> {
     let at = PATHS.iter().position(|(known, _)| *known == path)?;
-    let monitor = broker.nats.monitor();
+    let monitor = server.front.monitor();
     if !UNCOUNTED.contains(&PATHS[at].1) {
         monitor.requests[at].fetch_add(1, Ordering::Relaxed);
     }
     let query = Query::parse(query);
-    let front = &broker.nats;
+    let front = &server.front;
     let made = match PATHS[at].1 {
-        Page::Varz => text(&varz::page(broker, monitor)),
+        Page::Varz => text(&varz::page(server, monitor)),
         Page::Connz => {
-            listed(broker, move |broker| {
-                connections::page(&broker.nats, &broker.nats.monitor().closed, &query)
+            listed(server, move |server| {
+                connections::page(&server.front, &server.front.monitor().closed, &query)
                     .and_then(|page| text(&page))
             })
             .await
         }
         Page::Subsz => {
-            listed(broker, move |broker| {
-                subscriptions::page(&broker.nats, &query).and_then(|page| text(&page))
+            listed(server, move |server| {
+                subscriptions::page(&server.front, &query).and_then(|page| text(&page))
             })
             .await
         }
@@ -160,7 +160,7 @@ pub(crate) async fn respond(broker: &Arc<Broker>, path: &str, query: &str) -> Op
         Page::Accountz => others::accountz(front, &query).and_then(|page| text(&page)),
         Page::Accstatz => others::accstatz(front, &query).and_then(|page| text(&page)),
         Page::Jsz => others::jsz(front, &query).and_then(|page| text(&page)),
-        Page::Stacksz => listed(broker, |_| Ok(process::threads())).await,
+        Page::Stacksz => listed(server, |_| Ok(process::threads())).await,
         Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),
     };
     Some(made.map_or_else(|BadQuery(reason)| Answer::BadQuery(reason), Answer::Page))
@@ -168,13 +168,13 @@ pub(crate) async fn respond(broker: &Arc<Broker>, path: &str, query: &str) -> Op
 
 /// Makes a page on a worker thread.
 async fn listed(
-    broker: &Arc<Broker>,
-    make: impl FnOnce(&Broker) -> Result<String, BadQuery> + Send + 'static,
+    server: &Arc<NatsServer>,
+    make: impl FnOnce(&NatsServer) -> Result<String, BadQuery> + Send + 'static,
 ) -> Result<String, BadQuery> {
     // The semaphore is never closed.
-    let _place = broker.nats.monitor().lists.acquire().await;
-    let broker = Arc::clone(broker);
-    let made = tokio::task::spawn_blocking(move || make(&broker)).await;
+    let _place = server.front.monitor().lists.acquire().await;
+    let server = Arc::clone(server);
+    let made = tokio::task::spawn_blocking(move || make(&server)).await;
     made.unwrap_or_else(|_| Err(BadQuery("the page could not be made".to_owned())))
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use tailrace_nats_wire::ServerInfo;
 
 use super::{Monitor, process, time};
-use crate::broker::Broker;
 use crate::metrics::ReasonLabel;
+use crate::nats::NatsServer;
 use crate::nats::close::CloseReason;
 
 /// Fields in the order of nats-server.
@@ -22,12 +22,12 @@ impl Serialize for Varz {
 }
 
 /// Parts that tailrace does not have are empty objects, as they are in nats-server where they are not configured.
-pub(super) fn page(broker: &Broker, monitor: &Monitor) -> Varz {
-    let mut fields = identity(broker.nats.server_info());
-    fields.extend(settings(broker));
-    let urls = broker.nats.addresses().connect_urls(false);
+pub(super) fn page(server: &NatsServer, monitor: &Monitor) -> Varz {
+    let mut fields = identity(server.front.server_info());
+    fields.extend(settings(server));
+    let urls = server.front.addresses().connect_urls(false);
     fields.extend((!urls.is_empty()).then(|| ("connect_urls", urls.into())));
-    fields.extend(state(broker, monitor));
+    fields.extend(state(server, monitor));
     Varz(fields)
 }
 
@@ -50,9 +50,9 @@ fn identity(info: &ServerInfo) -> Vec<(&'static str, Value)> {
     fields
 }
 
-fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
-    let config = broker.config();
-    let limits = broker.nats.limits();
+fn settings(server: &NatsServer) -> Vec<(&'static str, Value)> {
+    let config = server.node.config();
+    let limits = server.front.limits();
     let (http_host, http_port) = config.http.rsplit_once(':').unwrap_or((&config.http, ""));
     let nanoseconds = |ms: u64| ms.saturating_mul(1_000_000);
     let none = || json!({});
@@ -69,7 +69,7 @@ fn settings(broker: &Broker) -> Vec<(&'static str, Value)> {
         ("max_control_line", limits.control_line_max.into()),
         ("max_payload", limits.payload_max.into()),
         ("max_pending", config.tailrace_nats_max_pending_bytes.into()),
-        ("cluster", cluster(broker)),
+        ("cluster", cluster(server)),
         ("gateway", none()),
         ("leaf", none()),
         ("mqtt", none()),
@@ -91,15 +91,15 @@ fn feature_flags() -> Value {
 }
 
 /// Empty of a node that is alone.
-fn cluster(broker: &Broker) -> Value {
-    match &*broker.nats.addresses().cluster {
+fn cluster(server: &NatsServer) -> Value {
+    match &*server.front.addresses().cluster {
         "" => json!({}),
-        name => json!({ "name": name, "addr": broker.config().cluster_listen }),
+        name => json!({ "name": name, "addr": server.node.config().cluster_listen }),
     }
 }
 
-fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
-    let front = &broker.nats;
+fn state(server: &NatsServer, monitor: &Monitor) -> Vec<(&'static str, Value)> {
+    let front = &server.front;
     let metrics = front.metrics();
     let now = SystemTime::now();
     let up = now.duration_since(front.started()).unwrap_or_default();
@@ -115,7 +115,7 @@ fn state(broker: &Broker, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     let of_nodes: usize = nodes.iter().map(|node| node.interest.load(Ordering::Relaxed)).sum();
     let ours = json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "kafka_connections": broker.metrics.connections.get(),
+        "kafka_connections": server.kafka_connections.get(),
         "interest_told": routes.told(),
         "interest_of_nodes": of_nodes,
     });

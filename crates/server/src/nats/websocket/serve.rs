@@ -14,8 +14,7 @@ use super::WebSocketLimits;
 use super::closing::ClosingFrame;
 use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
-use crate::broker::Broker;
-use crate::http::is_page;
+use crate::nats::NatsServer;
 use crate::nats::client::TransportKind;
 use crate::nats::connection::{Opening, Transport};
 use crate::nats::listener::serve_one;
@@ -46,16 +45,14 @@ impl WebSocketFront {
         self.policy.secure
     }
 
-    /// Answers a request for a WebSocket, at whatever path there is no page, as nats-server does; `None` if this is none. With the answer, the connection goes on as a task
-    /// of its own.
+    /// Answers a request for a WebSocket; `None` if this is none. With the answer, the connection goes on as a task of its own.
     pub(crate) fn answer(
-        broker: &Arc<Broker>,
+        server: &Arc<NatsServer>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Option<Response<Full<Bytes>>> {
-        let front =
-            broker.nats.websocket().filter(|_| is_upgrade(request) && !is_page(request.uri().path()))?;
-        match front.begin(broker, request, peer) {
+        let front = server.front.websocket().filter(|_| is_upgrade(request))?;
+        match front.begin(server, request, peer) {
             Ok(response) => Some(response),
             Err(refusal) => {
                 tracing::debug!(%peer, reason = refusal.reason, "WebSocket refused");
@@ -66,12 +63,12 @@ impl WebSocketFront {
 
     fn begin(
         &self,
-        broker: &Arc<Broker>,
+        server: &Arc<NatsServer>,
         request: &mut Request<Incoming>,
         peer: SocketAddr,
     ) -> Result<Response<Full<Bytes>>, Refusal> {
         let upgrade = Upgrade::of(request, &self.policy)?;
-        let nats = &broker.nats;
+        let nats = &server.front;
         if *nats.stopping().borrow() {
             return Err(Refusal {
                 status: StatusCode::SERVICE_UNAVAILABLE,
@@ -79,24 +76,24 @@ impl WebSocketFront {
             });
         }
         let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
-        let per_address = broker.config().max_connections_per_ip;
+        let per_address = server.node.config().max_connections_per_ip;
         let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
         let (limits, compression) = (self.limits, upgrade.compression);
-        let (broker, upgraded) = (Arc::clone(broker), hyper::upgrade::on(request));
+        let (server, upgraded) = (Arc::clone(server), hyper::upgrade::on(request));
         tokio::spawn(async move {
             // An error is the end of the HTTP connection before the answer was sent.
             let Ok(upgraded) = upgraded.await else { return };
             let closing = ClosingFrame::default();
             let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression, closing.clone());
             let opening = Opening {
-                id: broker.nats.next_client_id(),
+                id: server.front.next_client_id(),
                 peer,
                 transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket, Some(closing)),
-                nonce: broker.nats.nonce(),
+                nonce: server.front.nonce(),
                 info_sent: false,
                 place,
             };
-            serve_one(broker, opening).await;
+            serve_one(server, opening).await;
         });
         let mut response = Response::new(Full::default());
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;

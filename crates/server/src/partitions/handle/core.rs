@@ -25,7 +25,7 @@ use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::PartitionHandle;
-use crate::broker::wall_clock;
+use crate::clock::wall_clock;
 use crate::disk::ServerDisk;
 
 pub(crate) type Core = Partition<ServerDisk>;

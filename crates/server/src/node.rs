@@ -1,9 +1,8 @@
-//! What all connections of one server share.
+//! One running node: what it keeps, without a client protocol.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tailrace_config::{AdvertisedListener, BrokerConfig};
 use tailrace_log::DamagedRange;
@@ -11,67 +10,23 @@ use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, TimestampMs};
 use tokio::sync::Mutex;
 
-use crate::aside::Aside;
-use crate::budget::RequestBudget;
 use crate::cleaner::Cleaner;
-use crate::cluster::{Links, Receiver};
+use crate::clock::wall_clock;
+use crate::cluster::{LinkUser, Links, Receiver};
 use crate::controller::{ControllerShell, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
-use crate::half_read::HalfRead;
-use crate::kafka::FetchSessions;
 use crate::metrics::Metrics;
-use crate::nats::NatsFront;
 use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
 use crate::taps::Taps;
-use crate::tls::Tls;
 
-/// Settings of every connection, fixed at start.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) request_bytes_max: i32,
-    /// Of requests without records.
-    pub(crate) other_bytes_max: i32,
-    pub(crate) in_flight_max: usize,
-    pub(crate) request_read_timeout: Duration,
-    pub(crate) response_write_timeout: Duration,
-    pub(crate) idle_max: Duration,
-    pub(crate) decompressed_bytes_max: usize,
-}
-
-impl Limits {
-    pub(crate) fn of(config: &BrokerConfig) -> Self {
-        Self {
-            request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
-            other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
-            in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
-            request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
-            response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
-            idle_max: Duration::from_millis(config.connections_max_idle_ms),
-            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
-                .unwrap_or(usize::MAX),
-        }
-    }
-}
-
-/// The wall clock.
-pub(crate) fn wall_clock() -> TimestampMs {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// One running server.
-pub(crate) struct Broker {
-    pub(crate) limits: Limits,
+/// One running node.
+pub(crate) struct Node {
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) budget: Arc<RequestBudget>,
-    pub(crate) half_read: Arc<HalfRead>,
-    /// Where requests are decided that may take long.
-    pub(crate) aside: Aside,
     pub(crate) links: Arc<Links>,
     /// What other nodes say; absent of a node that is alone.
     pub(crate) receiver: Option<Arc<Receiver>>,
@@ -84,33 +39,23 @@ pub(crate) struct Broker {
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
-    pub(crate) fetch_sessions: FetchSessions,
-    pub(crate) nats: Arc<NatsFront>,
     /// Batches on their way to the leaders of their partitions.
     pub(crate) relay: Relay,
+    /// Who speaks to the other nodes over the same links.
+    pub(crate) link_user: Arc<dyn LinkUser>,
     /// Who hears of what is appended.
     pub(crate) taps: Taps,
     pub(crate) producer_ids: Mutex<ProducerIdBlock>,
-    /// Present if a listener speaks TLS.
-    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.
     pub(crate) data_dir: std::path::PathBuf,
     /// The room on its disk.
     pub(crate) space: DiskSpace,
-    /// Connections that are open now.
-    pub(crate) connections: AtomicUsize,
     /// Set when the server is stopping: connections finish what they have and close.
     pub(crate) stopping: tokio::sync::watch::Sender<bool>,
 }
 
-impl Broker {
-    /// Ends when the server is stopping, also if that was before `receiver` subscribed.
-    pub(crate) async fn stopped(receiver: &mut tokio::sync::watch::Receiver<bool>) {
-        // An error means that the server is gone.
-        let _ = receiver.wait_for(|stopping| *stopping).await;
-    }
-
+impl Node {
     /// The wall clock.
     pub(crate) fn now(&self) -> TimestampMs {
         wall_clock()
@@ -131,7 +76,8 @@ impl Broker {
         Arc::clone(self.image().broker())
     }
 
-    pub(crate) fn node(&self) -> NodeId {
+    /// Its number.
+    pub(crate) fn id(&self) -> NodeId {
         self.config().node()
     }
 
@@ -208,7 +154,7 @@ impl Broker {
     /// Other nodes that this one has no connection to.
     fn nodes_away(&self) -> Vec<String> {
         let Some(peers) = self.links.peers() else { return Vec::new() };
-        let (image, own) = (self.image(), self.node());
+        let (image, own) = (self.image(), self.id());
         let nodes = image.nodes().map(|node| node.registration.node);
         let away = nodes.filter(|node| *node != own && !peers.is_up(*node));
         away.map(|node| format!("there is no connection to node {node}")).collect()

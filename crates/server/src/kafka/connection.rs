@@ -22,9 +22,9 @@ use tailrace_kafka_wire::ApiKey;
 use tokio::time::Sleep;
 
 use crate::aside::TURN;
-use crate::broker::Broker;
 use crate::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use crate::half_read::Held;
+use crate::kafka::KafkaServer;
 use crate::kafka::{self, Decided, RequestFrame};
 use crate::outbox::{Outbox, ReplyPart};
 use crate::tls::HandshakeError;
@@ -132,7 +132,7 @@ struct PendingReply {
     request_bytes: usize,
 }
 
-/// A request whose road through the broker is not decided yet.
+/// A request whose road through the server is not decided yet.
 struct Deciding {
     api_key: i16,
     started: Instant,
@@ -141,7 +141,7 @@ struct Deciding {
 
 pub(crate) struct Connection {
     transport: Transport,
-    broker: Arc<Broker>,
+    server: Arc<KafkaServer>,
     input: BytesMut,
     /// Bytes in `input` at the last look at the limits.
     input_before: usize,
@@ -181,9 +181,9 @@ impl Connection {
         transport: Transport,
         peer: SocketAddr,
         local: SocketAddr,
-        broker: Arc<Broker>,
+        server: Arc<KafkaServer>,
     ) -> Self {
-        let outbox = Outbox::new(Arc::clone(&broker.metrics));
+        let outbox = Outbox::new(Arc::clone(&server.metrics));
         Self {
             transport,
             input: BytesMut::new(),
@@ -194,7 +194,7 @@ impl Connection {
             frame_clock: None,
             paused: false,
             input_ended: None,
-            ticket: broker.budget.ticket(),
+            ticket: server.budget.ticket(),
             reservation: None,
             half_read: None,
             deciding: None,
@@ -206,13 +206,13 @@ impl Connection {
             last_request: Instant::now(),
             stopping: false,
             session: Arc::new(kafka::ClientSession::new(peer, local)),
-            broker,
+            server,
         }
     }
 
     /// Serves the connection to its end, and says why it ended.
     pub(crate) async fn run(mut self) -> Closed {
-        let mut stopping = self.broker.stopping.subscribe();
+        let mut stopping = self.server.node.stopping.subscribe();
         let closed = loop {
             let serving = !self.stopping;
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
@@ -224,7 +224,7 @@ impl Connection {
         self.transport.close().await;
         // Nothing of what still waits here acquires anything from now on.
         if self.session.has_share_sessions() {
-            self.broker.share.connection_closed(&self.broker, self.session.id);
+            self.server.node.share.connection_closed(&self.server.node, self.session.id);
         }
         closed
     }
@@ -269,7 +269,7 @@ impl Connection {
         !self.stopping
             && self.input_ended.is_none()
             && self.deciding.is_none()
-            && self.replies.len() < self.broker.limits.in_flight_max
+            && self.replies.len() < self.server.limits.in_flight_max
             && self.outbox.pending_bytes() + self.replies_bytes < OUTBOX_BYTES_MAX
             && self.waiting_bytes < WAITING_BYTES_MAX
     }
@@ -289,7 +289,7 @@ impl Connection {
         let mut request_bytes = 0;
         let waiting = match decided? {
             Decided::NoReply => {
-                self.broker.metrics.answered(api_key, started.elapsed());
+                self.server.metrics.answered(api_key, started.elapsed());
                 return Ok(true);
             }
             Decided::Reply(parts) => {
@@ -373,7 +373,7 @@ impl Connection {
         }
         self.frame_started.get_or_insert(now);
         self.frame_clock.get_or_insert(now);
-        self.broker.metrics.bytes_received.inc_by(count as u64);
+        self.server.metrics.bytes_received.inc_by(count as u64);
         Ok(true)
     }
 
@@ -390,7 +390,7 @@ impl Connection {
         if self.half_read.as_ref().is_none_or(|held| held.bytes() != bytes) {
             self.half_read = None;
             let address = self.session.peer.ip();
-            self.half_read = Some(self.broker.half_read.hold(address, bytes, Instant::now(), cx.waker()));
+            self.half_read = Some(self.server.half_read.hold(address, bytes, Instant::now(), cx.waker()));
         }
     }
 
@@ -399,7 +399,7 @@ impl Connection {
     fn frame_bytes(&self) -> Result<Option<usize>, Closed> {
         let Some(prefix) = self.input.first_chunk::<4>() else { return Ok(None) };
         let length = i32::from_be_bytes(*prefix);
-        let limits = &self.broker.limits;
+        let limits = &self.server.limits;
         let (max, other_max) = (limits.request_bytes_max, limits.other_bytes_max);
         let bytes = match usize::try_from(length) {
             Ok(bytes) if bytes > 0 && length <= max => 4 + bytes,
@@ -422,7 +422,7 @@ impl Connection {
         if frame <= SMALL_FRAME_BYTES {
             return Poll::Ready(frame);
         }
-        let reservation = self.reservation.get_or_insert_with(|| self.broker.budget.take(0));
+        let reservation = self.reservation.get_or_insert_with(|| self.server.budget.take(0));
         let admitted = reservation.bytes().max(SMALL_FRAME_BYTES);
         if self.input.len() < admitted {
             return Poll::Ready(admitted);
@@ -440,7 +440,7 @@ impl Connection {
             }
             Poll::Pending => {
                 if !was_waiting {
-                    self.broker.metrics.request_memory_waits.inc();
+                    self.server.metrics.request_memory_waits.inc();
                 }
                 Poll::Pending
             }
@@ -458,8 +458,8 @@ impl Connection {
         let body: Bytes = bytes.split_off(4);
         let api_key = body.first_chunk::<2>().map_or(-1, |key| i16::from_be_bytes(*key));
         let request = RequestFrame { body, reservation: self.reservation.take() };
-        let (broker, session) = (Arc::clone(&self.broker), Arc::clone(&self.session));
-        let decision = Box::pin(kafka::decide(broker, session, request));
+        let (server, session) = (Arc::clone(&self.server), Arc::clone(&self.session));
+        let decision = Box::pin(kafka::decide(server, session, request));
         self.deciding = Some(Deciding { api_key, started, decision });
     }
 
@@ -472,7 +472,7 @@ impl Connection {
     }
 
     fn check_limits(&mut self) -> Result<(), Closed> {
-        let limits = &self.broker.limits;
+        let limits = &self.server.limits;
         let arrived = self.input.len().saturating_sub(self.input_before);
         self.input_before = self.input.len();
         let holds_memory = self.reservation.as_ref().is_some_and(|reservation| reservation.bytes() > 0);
@@ -481,7 +481,7 @@ impl Connection {
             && !self.ticket.is_waiting()
             && self.frame_clock.is_some_and(|since| since.elapsed() >= 2 * LIMITS_INTERVAL)
             && arrived < LEAST_BYTES
-            && self.broker.budget.has_line()
+            && self.server.budget.has_line()
         {
             return Err(Closed::SlowRequest);
         }
@@ -491,7 +491,7 @@ impl Connection {
         let taken =
             self.outbox.taken_bytes() - std::mem::replace(&mut self.taken_before, self.outbox.taken_bytes());
         let is_slow =
-            taken < LEAST_ANSWER_BYTES && self.outbox.holds_room() && self.broker.aside.is_short_of_room();
+            taken < LEAST_ANSWER_BYTES && self.outbox.holds_room() && self.server.aside.is_short_of_room();
         self.slow_looks = if is_slow { self.slow_looks + 1 } else { 0 };
         if self.slow_looks > SLOW_LOOKS {
             return Err(Closed::SlowReader);

@@ -11,10 +11,10 @@ use tailrace_config::BrokerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-use crate::broker::Broker;
-use crate::connection::{Closed, Connection};
+use crate::kafka::KafkaServer;
+use crate::kafka::connection::{Closed, Connection};
 use crate::metrics::ReasonLabel;
-use crate::runtime::task;
+use crate::runtime::{stopped, task};
 use crate::transport::Transport;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
@@ -24,21 +24,21 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
 
 /// Accepts until the server stops, then lets connections end within `grace`.
-pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>, grace: Duration) {
+pub(crate) async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Duration) {
     let per_address = PerAddress::default();
-    let mut stopping = broker.stopping.subscribe();
+    let mut stopping = server.node.stopping.subscribe();
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => admit(stream, peer, &broker, &per_address, &mut connections),
+                Ok((stream, peer)) => admit(stream, peer, &server, &per_address, &mut connections),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             },
             Some(_) = connections.join_next() => {}
-            () = Broker::stopped(&mut stopping) => break,
+            () = stopped(&mut stopping) => break,
         }
     }
     drop(listener);
@@ -52,27 +52,27 @@ pub(crate) async fn serve(listener: TcpListener, broker: Arc<Broker>, grace: Dur
 fn admit(
     stream: TcpStream,
     peer: SocketAddr,
-    broker: &Arc<Broker>,
+    server: &Arc<KafkaServer>,
     per_address: &PerAddress,
     connections: &mut JoinSet<()>,
 ) {
-    let Some(place) = Place::take(broker, per_address, peer.ip()) else { return };
+    let Some(place) = Place::take(server, per_address, peer.ip()) else { return };
     let Ok(local) = stream.local_addr() else { return };
-    if tune(&stream, &broker.config()).is_err() {
+    if tune(&stream, &server.node.config()).is_err() {
         return;
     }
-    broker.metrics.connections_accepted.inc();
-    let broker = Arc::clone(broker);
+    server.metrics.connections_accepted.inc();
+    let server = Arc::clone(server);
     connections.spawn(task(async move {
         let _place = place;
-        let closed = match secure(stream, &broker).await {
-            Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&broker)).run().await,
+        let closed = match secure(stream, &server).await {
+            Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&server)).run().await,
             Err(closed) => closed,
         };
         match closed.reason() {
             None => tracing::debug!(%peer, reason = %closed, "connection closed"),
             Some(reason) => {
-                broker.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+                server.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
                 tracing::info!(%peer, reason = %closed, "connection cut");
             }
         }
@@ -80,14 +80,14 @@ fn admit(
 }
 
 /// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
-async fn secure(stream: TcpStream, broker: &Arc<Broker>) -> Result<Transport, Closed> {
-    let Some(tls) = broker.tls.as_ref().filter(|_| broker.config().tailrace_kafka_tls) else {
+async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
+    let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
         return Ok(Transport::Plain(stream));
     };
-    let mut stopping = broker.stopping.subscribe();
+    let mut stopping = server.node.stopping.subscribe();
     tokio::select! {
         accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
-        () = Broker::stopped(&mut stopping) => Err(Closed::Stopping),
+        () = stopped(&mut stopping) => Err(Closed::Stopping),
     }
 }
 
@@ -105,20 +105,20 @@ fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {
 
 /// A connection's place among the allowed ones; given back when dropped.
 struct Place {
-    broker: Arc<Broker>,
+    server: Arc<KafkaServer>,
     per_address: PerAddress,
     address: IpAddr,
 }
 
 impl Place {
-    fn take(broker: &Arc<Broker>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
-        let config = broker.config();
+    fn take(server: &Arc<KafkaServer>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
+        let config = server.node.config();
         let refused = |reason| {
-            broker.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
             tracing::debug!(%address, reason, "connection refused");
             None
         };
-        let open = broker.connections.load(Ordering::Acquire);
+        let open = server.connections.load(Ordering::Acquire);
         if open >= usize::try_from(config.max_connections).unwrap_or(usize::MAX) {
             return refused("max.connections");
         }
@@ -132,9 +132,9 @@ impl Place {
         }
         *count += 1;
         drop(counts);
-        broker.connections.fetch_add(1, Ordering::AcqRel);
-        broker.metrics.connections.inc();
-        Some(Self { broker: Arc::clone(broker), per_address: Arc::clone(per_address), address })
+        server.connections.fetch_add(1, Ordering::AcqRel);
+        server.metrics.connections.inc();
+        Some(Self { server: Arc::clone(server), per_address: Arc::clone(per_address), address })
     }
 }
 
@@ -147,8 +147,8 @@ impl Drop for Place {
                 counts.remove(&self.address);
             }
         }
-        self.broker.connections.fetch_sub(1, Ordering::AcqRel);
-        self.broker.metrics.connections.dec();
+        self.server.connections.fetch_sub(1, Ordering::AcqRel);
+        self.server.metrics.connections.dec();
     }
 }
 

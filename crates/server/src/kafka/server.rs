@@ -1,0 +1,59 @@
+//! What all Kafka connections of one server share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use tailrace_config::BrokerConfig;
+
+use super::fetch_session::FetchSessions;
+use crate::aside::Aside;
+use crate::budget::RequestBudget;
+use crate::half_read::HalfRead;
+use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::tls::Tls;
+
+/// Settings of every connection, fixed at start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) request_bytes_max: i32,
+    /// Of requests without records.
+    pub(crate) other_bytes_max: i32,
+    pub(crate) in_flight_max: usize,
+    pub(crate) request_read_timeout: Duration,
+    pub(crate) response_write_timeout: Duration,
+    pub(crate) idle_max: Duration,
+    pub(crate) decompressed_bytes_max: usize,
+}
+
+impl Limits {
+    pub(crate) fn of(config: &BrokerConfig) -> Self {
+        Self {
+            request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
+            other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
+            in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
+            request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
+            response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
+            idle_max: Duration::from_millis(config.connections_max_idle_ms),
+            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
+                .unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// The Kafka front of one server.
+pub(crate) struct KafkaServer {
+    pub(crate) node: Arc<Node>,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) budget: Arc<RequestBudget>,
+    pub(crate) half_read: Arc<HalfRead>,
+    /// Where requests are decided that may take long.
+    pub(crate) aside: Arc<Aside>,
+    pub(crate) fetch_sessions: FetchSessions,
+    /// Present if a listener speaks TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Connections that are open now.
+    pub(crate) connections: AtomicUsize,
+}

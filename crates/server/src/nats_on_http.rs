@@ -1,0 +1,39 @@
+//! The NATS front as a guest of the HTTP listener: its monitoring pages, and its clients by WebSocket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+
+use crate::http::{self, Guest, GuestFuture};
+use crate::nats::monitor::{self, Answer};
+use crate::nats::{NatsServer, WebSocketFront};
+
+/// See [`Guest`].
+pub(crate) struct NatsOnHttp(pub(crate) Arc<NatsServer>);
+
+impl Guest for NatsOnHttp {
+    fn paths(&self) -> Vec<&'static str> {
+        monitor::paths().collect()
+    }
+
+    fn asked_for(&self, path: &str) {
+        self.0.front.monitor().asked_for(path);
+    }
+
+    fn page(&self, path: String, query: String) -> GuestFuture {
+        let server = Arc::clone(&self.0);
+        Box::pin(async move {
+            Some(match monitor::respond(&server, &path, &query).await? {
+                Answer::Page(page) => http::Answer::Page(page),
+                Answer::BadQuery(reason) => http::Answer::BadQuery(reason),
+            })
+        })
+    }
+
+    fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>> {
+        WebSocketFront::answer(&self.0, request, peer)
+    }
+}
