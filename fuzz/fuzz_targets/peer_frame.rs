@@ -7,7 +7,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use tailrace_server::fuzzing::peer_frame;
+use tailrace_peers::fuzzing::peer_frame;
 
 fuzz_target!(|data: &[u8]| {
     let Some((&kind, payload)) = data.split_first() else { return };

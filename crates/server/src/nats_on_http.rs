@@ -7,9 +7,9 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
-use crate::http::{self, Guest, GuestFuture};
-use crate::nats::monitor::{self, Answer};
-use crate::nats::{NatsServer, WebSocketFront};
+use tailrace_http::{Guest, GuestFuture};
+use tailrace_nats::monitor::{self, Answer};
+use tailrace_nats::{NatsServer, WebSocketFront};
 
 /// See [`Guest`].
 pub(crate) struct NatsOnHttp(pub(crate) Arc<NatsServer>);
@@ -27,8 +27,8 @@ impl Guest for NatsOnHttp {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
             Some(match monitor::respond(&server, &path, &query).await? {
-                Answer::Page(page) => http::Answer::Page(page),
-                Answer::BadQuery(reason) => http::Answer::BadQuery(reason),
+                Answer::Page(page) => tailrace_http::Answer::Page(page),
+                Answer::BadQuery(reason) => tailrace_http::Answer::BadQuery(reason),
             })
         })
     }

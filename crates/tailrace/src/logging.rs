@@ -23,7 +23,7 @@ const BURST: f64 = 200.0;
 const PER_SECOND: f64 = 20.0;
 
 /// What names damage that was found, when a partition is opened or scrubbed.
-const DAMAGE: [&str; 2] = ["tailrace_server::partitions::open", "tailrace_server::scrubber"];
+const DAMAGE: [&str; 2] = ["tailrace_node::partitions::open", "tailrace_node::scrubber"];
 
 /// To be called once.
 ///
@@ -207,11 +207,11 @@ mod tests {
         });
         let subscriber = tracing_subscriber::registry().with(layer.with_filter(filter));
         tracing::subscriber::with_default(subscriber, || {
-            tracing::error!(target: "tailrace_server::partitions::open", "damaged");
-            tracing::error!(target: "tailrace_server::scrubber::repair", "given up");
-            tracing::info!(target: "tailrace_server::scrubber", "scrubbed");
-            tracing::warn!(target: "tailrace_server::kafka", "a client did something");
-            tracing::debug!(target: "tailrace_server::kafka", "asked for");
+            tracing::error!(target: "tailrace_node::partitions::open", "damaged");
+            tracing::error!(target: "tailrace_node::scrubber::repair", "given up");
+            tracing::info!(target: "tailrace_node::scrubber", "scrubbed");
+            tracing::warn!(target: "tailrace_kafka", "a client did something");
+            tracing::debug!(target: "tailrace_kafka", "asked for");
         });
         let counted: Vec<bool> = events.lock().unwrap().iter().map(|(counted, _)| *counted).collect();
         assert_eq!(counted, [false, false, true, true, false]);

@@ -1,0 +1,309 @@
+//! The HTTP listener: `/healthz`, `/metrics`, `/clusterz`, and what another front has to show here ([`Guest`]): pages of its own, and
+//! connections that leave HTTP at `/` and wherever there is no page.
+//!
+//! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use tailrace_node::Node;
+use tailrace_node::cluster;
+use tailrace_runtime::aside::Aside;
+use tailrace_runtime::metrics::Metrics;
+use tailrace_runtime::task;
+use tailrace_runtime::tls::{HandshakeError, Tls};
+use tailrace_runtime::transport::ByteStream;
+
+/// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
+/// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A connection that has not sent a whole request header by then is closed.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A connection is closed after this time, idle or not, so that slow readers cannot hold a place.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Another front that is reached by this listener, too.
+pub trait Guest: Send + Sync {
+    /// Paths of its pages.
+    fn paths(&self) -> Vec<&'static str>;
+
+    /// A request for this path has come, whoever answers it.
+    fn asked_for(&self, path: &str);
+
+    /// Makes one of its pages; `None` if the path is none of its own.
+    fn page(&self, path: String, query: String) -> GuestFuture;
+
+    /// Takes a connection out of HTTP, if the request asks for that, and says what is answered. `None` if it does not.
+    fn upgrade(&self, request: &mut Request<Incoming>, peer: SocketAddr) -> Option<Response<Full<Bytes>>>;
+}
+
+/// A page that is being made.
+pub type GuestFuture = Pin<Box<dyn Future<Output = Option<Answer>> + Send>>;
+
+/// A page of a [`Guest`].
+#[derive(Debug)]
+pub enum Answer {
+    /// JSON.
+    Page(String),
+    /// The query cannot be read: why.
+    BadQuery(String),
+}
+
+/// The HTTP front of one server.
+pub struct HttpServer {
+    /// The node whose health is shown.
+    pub node: Arc<Node>,
+    /// What `/metrics` shows.
+    pub metrics: Arc<Metrics>,
+    /// Where pages are made that may be long.
+    pub aside: Arc<Aside>,
+    /// Present if a listener speaks TLS.
+    pub tls: Option<Arc<Tls>>,
+    /// Another front that is reached here.
+    pub guest: Arc<dyn Guest>,
+}
+
+/// Serves until the task is dropped.
+pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
+    let places = Arc::new(Places::default());
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "accepting an HTTP connection failed");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        places.make_room().await;
+        let place = places.take();
+        let server = Arc::clone(&server);
+        tokio::spawn(task(async move {
+            let evicted = Arc::clone(&place.0);
+            tokio::select! {
+                () = serve_one(stream, peer, &place, server) => {}
+                () = evicted.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
+            }
+        }));
+    }
+}
+
+async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &Place, server: Arc<HttpServer>) {
+    // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
+    if stream.set_nodelay(true).is_err() {
+        return;
+    }
+    match secure(stream, &server).await {
+        Ok(stream) => serve_connection(stream, peer, Arc::clone(&place.0), server).await,
+        Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
+    }
+}
+
+/// The connections that are served, the oldest first.
+#[derive(Default)]
+struct Places {
+    taken: Mutex<VecDeque<Arc<Taken>>>,
+    /// One was given back, or asks nothing any more.
+    freed: Notify,
+}
+
+struct Taken {
+    places: Arc<Places>,
+    /// A request is being answered.
+    is_asking: AtomicBool,
+    evicted: Notify,
+}
+
+/// Gives it back when dropped.
+struct Place(Arc<Taken>);
+
+impl Places {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Taken>>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is a place, or one can be taken from a connection that asks nothing.
+    async fn make_room(&self) {
+        loop {
+            let freed = self.freed.notified();
+            {
+                let mut taken = self.lock();
+                if taken.len() < CONNECTIONS_MAX {
+                    return;
+                }
+                let idle = taken.iter().position(|place| !place.is_asking.load(Ordering::Acquire));
+                if let Some(place) = idle.and_then(|number| taken.remove(number)) {
+                    place.evicted.notify_one();
+                    return;
+                }
+            }
+            freed.await;
+        }
+    }
+
+    fn take(self: &Arc<Self>) -> Place {
+        let places = Arc::clone(self);
+        let taken = Taken { places, is_asking: AtomicBool::new(false), evicted: Notify::new() };
+        let place = Arc::new(taken);
+        self.lock().push_back(Arc::clone(&place));
+        Place(place)
+    }
+}
+
+impl Taken {
+    fn asks(&self, whether: bool) {
+        self.is_asking.store(whether, Ordering::Release);
+        if !whether {
+            self.places.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let places = &self.0.places;
+        places.lock().retain(|place| !Arc::ptr_eq(place, &self.0));
+        places.freed.notify_one();
+    }
+}
+
+/// Makes the TLS handshake, if this listener demands it.
+async fn secure(stream: TcpStream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
+    match server.tls.as_ref().filter(|_| server.node.config().tailrace_http_tls) {
+        Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
+        None => Ok(Box::new(stream)),
+    }
+}
+
+async fn serve_connection(
+    stream: Box<dyn ByteStream>,
+    peer: SocketAddr,
+    place: Arc<Taken>,
+    server: Arc<HttpServer>,
+) {
+    let service = service_fn(move |mut request| {
+        let (server, place) = (Arc::clone(&server), Arc::clone(&place));
+        async move {
+            place.asks(true);
+            let response = match upgrade(&server, &mut request, peer) {
+                Some(response) => response,
+                None => respond(&request, &server).await,
+            };
+            place.asks(false);
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    // What becomes a WebSocket goes on by itself, without these limits. How the connection ended concerns only its client.
+    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+}
+
+/// Where there is a page, a request for it is answered, whatever else it asks for.
+fn upgrade(
+    server: &HttpServer,
+    request: &mut Request<Incoming>,
+    peer: SocketAddr,
+) -> Option<Response<Full<Bytes>>> {
+    let path = request.uri().path();
+    if pages(server).contains(&path) { None } else { server.guest.upgrade(request, peer) }
+}
+
+async fn respond(request: &Request<Incoming>, server: &Arc<HttpServer>) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    server.guest.asked_for(request.uri().path());
+    let (server, uri) = (Arc::clone(server), request.uri().clone());
+    match uri.path() {
+        "/healthz" => health(&server.node),
+        "/" => index(&server),
+        _ => server.aside.run(page(Arc::clone(&server), uri)).await,
+    }
+}
+
+/// A page that may be long. It is made beside the event loops: a client may ask for a hundred at once.
+async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
+    match uri.path() {
+        "/metrics" => metrics(&server),
+        "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&server.node).await),
+        path => match server.guest.page(path.to_owned(), uri.query().unwrap_or_default().to_owned()).await {
+            Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
+            Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
+            None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
+        },
+    }
+}
+
+/// All pages but the one that lists them.
+fn pages(server: &HttpServer) -> Vec<&'static str> {
+    let mut pages = vec!["/healthz", "/metrics", "/clusterz"];
+    pages.extend(server.guest.paths());
+    pages
+}
+
+/// Links to all pages.
+fn index(server: &HttpServer) -> Response<Full<Bytes>> {
+    let link = |path| format!("<li><a href=\"{path}\">{path}</a></li>\n");
+    let links: String = pages(server).into_iter().map(link).collect();
+    let head =
+        "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>tailrace</title></head>";
+    let page = format!("{head}\n<body>\n<h1>tailrace</h1>\n<ul>\n{links}</ul>\n</body>\n</html>\n");
+    typed(StatusCode::OK, "text/html; charset=utf-8", page)
+}
+
+/// 200 `{"status":"ok"}`, as nats-server answers; 503 with the reasons when a partition is offline or halted. What serves
+/// and needs attention is named beside either: a restart, which a failed probe brings, would not help.
+fn health(node: &Node) -> Response<Full<Bytes>> {
+    let (problems, warnings) = (node.problems(), node.warnings());
+    let (status, mut body) = if problems.is_empty() {
+        (StatusCode::OK, serde_json::json!({ "status": "ok" }))
+    } else {
+        let body = serde_json::json!({ "status": "error", "error": "partitions are not usable", "problems": problems });
+        (StatusCode::SERVICE_UNAVAILABLE, body)
+    };
+    if !warnings.is_empty() {
+        body["warnings"] = warnings.into();
+    }
+    typed(status, "application/json", format!("{body}\n"))
+}
+
+fn metrics(server: &HttpServer) -> Response<Full<Bytes>> {
+    match server.metrics.page() {
+        Ok(page) => typed(StatusCode::OK, "application/openmetrics-text; version=1.0.0; charset=utf-8", page),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
+}
+
+fn text(status: StatusCode, body: String) -> Response<Full<Bytes>> {
+    typed(status, "text/plain; charset=utf-8", body)
+}
+
+fn typed(status: StatusCode, content_type: &'static str, body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

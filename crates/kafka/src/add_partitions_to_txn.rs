@@ -1,0 +1,208 @@
+//! AddPartitionsToTxn (24): partitions come into a transaction before they are written to.
+//!
+//! Up to version 3 clients send it for one transaction. From version 4 on brokers send it, for several transactions at
+//! once, and may only ask whether partitions are in them; a single node asks itself without a request, so this is for
+//! tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{
+    AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply, VerifyPartitions,
+};
+use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
+use tailrace_kafka_wire::messages::add_partitions_to_txn_response::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResponse, AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_types::{PartitionId, TopicName, TopicPartition};
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::transactions::{Asked, MakeEvent, ask, fenced_from, producer, unexpected};
+use tailrace_node::partitions::TopicTable;
+
+/// First version with several transactions, sent by brokers.
+const SEVERAL_FROM: i16 = 4;
+
+/// First version whose senders know PRODUCER_FENCED, and TRANSACTION_ABORTABLE.
+const FENCED_FROM: i16 = 2;
+const ABORTABLE_FROM: i16 = 5;
+
+/// One transaction of a request.
+#[derive(Clone)]
+struct Wanted {
+    transactional_id: String,
+    producer: TransactionalProducer,
+    verify_only: bool,
+    topics: Vec<AddPartitionsToTxnTopic>,
+    partitions: BTreeSet<TopicPartition>,
+    protocol: TransactionProtocol,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: AddPartitionsToTxnRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    let version = context.version();
+    let mut asked = Vec::new();
+    for transaction in transactions(request, version) {
+        let wanted = begin(&context, transaction, version);
+        asked.push(match wanted {
+            Ok(wanted) => Ok((wanted.topics.clone(), submit(&context, wanted).await)),
+            Err(results) => Err(results),
+        });
+    }
+    Ok(answer_later(context, async move {
+        let mut results = Vec::with_capacity(asked.len());
+        for one in asked {
+            results.push(match one {
+                Ok((topics, (transactional_id, asked))) => AddPartitionsToTxnResult {
+                    transactional_id,
+                    topic_results: outcome(&topics, asked, version).await,
+                    ..Default::default()
+                },
+                Err(result) => result,
+            });
+        }
+        response(results, version)
+    }))
+}
+
+/// The request's transactions, in the newer form.
+fn transactions(request: AddPartitionsToTxnRequest, version: i16) -> Vec<AddPartitionsToTxnTransaction> {
+    if version >= SEVERAL_FROM {
+        return request.transactions;
+    }
+    vec![AddPartitionsToTxnTransaction {
+        transactional_id: request.v3_and_below_transactional_id,
+        producer_id: request.v3_and_below_producer_id,
+        producer_epoch: request.v3_and_below_producer_epoch,
+        topics: request.v3_and_below_topics,
+        ..Default::default()
+    }]
+}
+
+fn response(mut results: Vec<AddPartitionsToTxnResult>, version: i16) -> AddPartitionsToTxnResponse {
+    if version >= SEVERAL_FROM {
+        return AddPartitionsToTxnResponse { results_by_transaction: results, ..Default::default() };
+    }
+    let results_by_topic_v3_and_below = results.pop().unwrap_or_default().topic_results;
+    AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
+}
+
+/// All partitions exist, or none is added.
+fn begin(
+    context: &Context,
+    transaction: AddPartitionsToTxnTransaction,
+    version: i16,
+) -> Result<Wanted, AddPartitionsToTxnResult> {
+    let table = Arc::clone(&context.node().topics());
+    let mut partitions = BTreeSet::new();
+    let mut refused = BTreeMap::new();
+    for topic in &transaction.topics {
+        for &index in &topic.partitions {
+            match find(&table, &topic.name, index) {
+                Ok(partition) => drop(partitions.insert(partition)),
+                Err(code) => drop(refused.insert((topic.name.as_str(), index), code)),
+            }
+        }
+    }
+    if !refused.is_empty() {
+        let code = |topic: &str, index| {
+            refused.get(&(topic, index)).copied().unwrap_or(ErrorCode::OperationNotAttempted)
+        };
+        return Err(AddPartitionsToTxnResult {
+            topic_results: results(&transaction.topics, code),
+            transactional_id: transaction.transactional_id,
+            ..Default::default()
+        });
+    }
+    let protocol = if version >= SEVERAL_FROM {
+        TransactionProtocol::EpochPerTransaction
+    } else {
+        TransactionProtocol::Classic
+    };
+    Ok(Wanted {
+        transactional_id: transaction.transactional_id,
+        producer: producer(transaction.producer_id, transaction.producer_epoch),
+        verify_only: transaction.verify_only,
+        topics: transaction.topics,
+        partitions,
+        protocol,
+    })
+}
+
+/// Those of internal topics are added by AddOffsetsToTxn.
+fn find(table: &TopicTable, name: &str, index: i32) -> Result<TopicPartition, ErrorCode> {
+    let topic = table.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    topic.partition(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if topic.internal {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    Ok(TopicPartition::new(TopicName::clone(&topic.name), PartitionId(index)))
+}
+
+async fn submit(context: &Context, wanted: Wanted) -> (String, Asked<impl MakeEvent>) {
+    let transactional_id = wanted.transactional_id.clone();
+    let event = move |token, _| {
+        let Wanted { transactional_id, producer, partitions, protocol, .. } = wanted.clone();
+        if wanted.verify_only {
+            TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
+        } else {
+            TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })
+        }
+    };
+    let asked = ask(context.node(), &transactional_id, event).await;
+    (transactional_id, asked)
+}
+
+async fn outcome(
+    topics: &[AddPartitionsToTxnTopic],
+    asked: Asked<impl MakeEvent>,
+    version: i16,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let missing_code =
+        if version >= ABORTABLE_FROM { ErrorCode::TransactionAbortable } else { ErrorCode::InvalidTxnState };
+    match asked.reply().await {
+        Ok(TransactionReply::Added) => results(topics, |_, _| ErrorCode::None),
+        Ok(TransactionReply::Verified { missing }) => {
+            let missing: BTreeSet<_> =
+                missing.iter().map(|partition| (partition.topic.as_str(), partition.partition.0)).collect();
+            let code = |topic: &str, index| {
+                if missing.contains(&(topic, index)) { missing_code } else { ErrorCode::None }
+            };
+            results(topics, code)
+        }
+        Ok(reply) => {
+            let code = unexpected(&reply).code;
+            results(topics, |_, _| code)
+        }
+        Err(refusal) => {
+            let code = fenced_from(version, FENCED_FROM, refusal.code);
+            results(topics, |_, _| code)
+        }
+    }
+}
+
+fn results(
+    topics: &[AddPartitionsToTxnTopic],
+    code: impl Fn(&str, i32) -> ErrorCode,
+) -> Vec<AddPartitionsToTxnTopicResult> {
+    let result = |topic: &AddPartitionsToTxnTopic| {
+        let partition = |&index: &i32| AddPartitionsToTxnPartitionResult {
+            partition_index: index,
+            partition_error_code: code(&topic.name, index).code(),
+            ..Default::default()
+        };
+        AddPartitionsToTxnTopicResult {
+            name: topic.name.clone(),
+            results_by_partition: topic.partitions.iter().map(partition).collect(),
+            ..Default::default()
+        }
+    };
+    topics.iter().map(result).collect()
+}

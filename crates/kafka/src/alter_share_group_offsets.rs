@@ -1,0 +1,106 @@
+//! AlterShareGroupOffsets (91): share groups without members begin again at other offsets. A group that does not exist is made, without
+//! members, if one of the topics exists: as in Kafka.
+
+use std::sync::Arc;
+
+use tailrace_coordination::share::SharePartitionKey;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
+use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{
+    AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+};
+use tailrace_types::Offset;
+
+use crate::commands::{ITEMS_MAX, Refusal};
+use crate::context::Context;
+use crate::errors::share_admin_code;
+use crate::high_watermarks::high_watermark;
+use crate::share_group_states::{open, tell_initialized};
+use tailrace_node::partitions::Topic;
+use tailrace_node::share::state;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: AlterShareGroupOffsetsRequest,
+) -> AlterShareGroupOffsetsResponse {
+    let group: Arc<str> = request.group_id.as_str().into();
+    let make =
+        request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());
+    if let Err(Refusal { code, message }) = open(&context, &group, make).await {
+        let error_message = Some(message);
+        return AlterShareGroupOffsetsResponse {
+            error_code: code.code(),
+            error_message,
+            ..Default::default()
+        };
+    }
+    let mut left = ITEMS_MAX;
+    let mut responses = Vec::new();
+    for wanted in request.topics {
+        let topic = context.node().topics().by_name(&wanted.topic_name);
+        let (mut partitions, mut altered) = (Vec::new(), Vec::new());
+        for partition in wanted.partitions {
+            let outcome = if left == 0 {
+                Err(Refusal::too_many("partitions"))
+            } else {
+                left -= 1;
+                let (index, start) = (partition.partition_index, Offset(partition.start_offset));
+                alter(&context, &group, topic.as_deref(), index, start).await
+            };
+            if outcome.is_ok() {
+                altered.push(partition.partition_index);
+            }
+            partitions.push(answer(partition.partition_index, outcome));
+        }
+        if let Some(topic) = topic.as_ref().filter(|_| !altered.is_empty()) {
+            let told = tell_initialized(&context, &group, vec![(topic.id, altered.clone())]).await;
+            if let Err(refusal) = told {
+                let concerned =
+                    partitions.iter_mut().filter(|answer| altered.contains(&answer.partition_index));
+                concerned.for_each(|slot| *slot = answer(slot.partition_index, Err(refusal.clone())));
+            }
+        }
+        responses.push(AlterShareGroupOffsetsResponseTopic {
+            topic_name: wanted.topic_name,
+            topic_id: topic.map_or([0; 16], |topic| topic.id.0),
+            partitions,
+            ..Default::default()
+        });
+    }
+    AlterShareGroupOffsetsResponse { responses, ..Default::default() }
+}
+
+async fn alter(
+    context: &Context,
+    group: &Arc<str>,
+    topic: Option<&Topic>,
+    index: i32,
+    start: Offset,
+) -> Result<(), Refusal> {
+    let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");
+    let topic = topic.ok_or_else(unknown)?;
+    let end = high_watermark(context.node(), topic, index).await;
+    let end = end.map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
+    if start.get() < 0 {
+        return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
+    }
+    // Beyond the end there is nothing to begin at: records that come later would be passed over.
+    let start = start.min(end);
+    let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
+    let reset = state::reset(context.node(), &key, start).await;
+    reset.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))
+}
+
+fn answer(index: i32, outcome: Result<(), Refusal>) -> AlterShareGroupOffsetsResponsePartition {
+    let (code, message) = match outcome {
+        Ok(()) => (ErrorCode::None, None),
+        Err(Refusal { code, message }) => (code, Some(message)),
+    };
+    AlterShareGroupOffsetsResponsePartition {
+        partition_index: index,
+        error_code: code.code(),
+        error_message: message,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! Why connections end.
+
+use std::io;
+
+use tailrace_runtime::tls::HandshakeError;
+
+/// Why a connection ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Closed {
+    #[error("the client closed the connection")]
+    ByClient,
+    #[error("idle for longer than connections.max.idle.ms")]
+    Idle,
+    #[error("the server is stopping")]
+    Stopping,
+    #[error("the socket failed: {0}")]
+    Socket(#[from] io::Error),
+    #[error("frame length {length} is outside 1..={max} (socket.request.max.bytes)")]
+    FrameLength { length: i32, max: i32 },
+    #[error(
+        "frame length {length} of a request without records is outside 1..={max} (tailrace.request.other.max.bytes)"
+    )]
+    OtherLength { length: i32, max: i32 },
+    #[error("{0}")]
+    Handshake(#[from] HandshakeError),
+    #[error("the client began a TLS handshake, and tailrace.kafka.tls is false")]
+    TlsOnPlain,
+    #[error(
+        "a request did not arrive within tailrace.request.read.timeout.ms, or too slowly while others waited for memory"
+    )]
+    SlowRequest,
+    #[error("a request stopped half-way while others needed the memory")]
+    HalfRead,
+    #[error("answers were not read within tailrace.response.write.timeout.ms")]
+    SlowReader,
+    #[error("{0}")]
+    Protocol(String),
+}
+
+impl Closed {
+    /// A label for the metric, `None` for an ordinary end.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::ByClient | Self::Stopping | Self::Socket(_) => None,
+            Self::Idle => Some("idle"),
+            Self::FrameLength { .. } | Self::OtherLength { .. } => Some("frame_length"),
+            Self::Handshake(_) => Some("tls_handshake"),
+            Self::TlsOnPlain => Some("tls_on_plain"),
+            Self::SlowRequest => Some("slow_request"),
+            Self::HalfRead => Some("half_read"),
+            Self::SlowReader => Some("slow_reader"),
+            Self::Protocol(_) => Some("protocol"),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What the admin APIs share: commands to the controller, refusals with a text, and deadlines.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::{Command, MetadataImage};
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::errors::command_code;
+use tailrace_node::ask::known_to_all;
+use tailrace_node::controller::CommandError;
+use tailrace_runtime::task;
+
+/// Items of one request that are answered one by one with more bytes than they arrived in. More are refused, so that
+/// an answer cannot outgrow its request without bound. Kafka's controller stops at the same number.
+pub(crate) const ITEMS_MAX: usize = 10_000;
+
+/// A part of a request that is not carried out, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::InvalidRequest, message)
+    }
+
+    /// More than [`ITEMS_MAX`] of `what`.
+    pub(crate) fn too_many(what: &str) -> Self {
+        Self::new(ErrorCode::PolicyViolation, format!("A request may name at most {ITEMS_MAX} {what}."))
+    }
+
+    /// The answer has grown so long that nothing more is put into it.
+    pub(crate) fn too_long() -> Self {
+        Self::new(
+            ErrorCode::PolicyViolation,
+            "The answer is too long already: ask for less at once.".to_owned(),
+        )
+    }
+
+    /// The time that the client gave is up; nothing was done.
+    pub(crate) fn timed_out() -> Self {
+        Self::new(ErrorCode::RequestTimedOut, "The time given was used up before this was begun.")
+    }
+}
+
+impl From<CommandError> for Refusal {
+    fn from(error: CommandError) -> Self {
+        Self::new(command_code(&error), error.to_string())
+    }
+}
+
+/// Whether a command is carried out or only judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    CarryOut,
+    ValidateOnly,
+}
+
+impl Mode {
+    /// From the field of that name.
+    pub(crate) fn validate_only(validate_only: bool) -> Self {
+        if validate_only { Self::ValidateOnly } else { Self::CarryOut }
+    }
+}
+
+impl Context {
+    /// Puts a command to the controller. Returns the metadata that hold then, or would hold.
+    ///
+    /// A command that was begun is carried out whole even if its client goes away meanwhile. In a cluster this waits a little until
+    /// the other nodes know of it, too, and new partitions have leaders.
+    pub(crate) async fn command(&self, command: Command, mode: Mode) -> Result<Arc<MetadataImage>, Refusal> {
+        let node = Arc::clone(self.node());
+        let work = async move {
+            match mode {
+                Mode::ValidateOnly => node.controller.rehearse(command).await,
+                Mode::CarryOut => {
+                    let executed = node.controller.executed(command, node.now()).await?;
+                    known_to_all(&node, &executed).await;
+                    Ok(executed.image)
+                }
+            }
+        };
+        match tokio::spawn(task(work)).await {
+            Ok(outcome) => Ok(outcome?),
+            Err(error) => {
+                tracing::error!(%error, "a controller command panicked");
+                Err(Refusal::new(ErrorCode::UnknownServerError, "The command failed; see the server's log."))
+            }
+        }
+    }
+}
+
+/// Until when work of a request may be begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// From `timeout_ms`. What is begun is finished, and its outcome told: so zero and less, which ask Kafka to begin
+    /// the work and not to wait for it, set no limit here.
+    pub(crate) fn after_ms(timeout_ms: i32) -> Self {
+        let timeout = u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0);
+        Self(timeout.map(|ms| Instant::now() + Duration::from_millis(ms)))
+    }
+
+    /// Refuses what would be begun too late.
+    pub(crate) fn check(self) -> Result<(), Refusal> {
+        match self.0 {
+            Some(deadline) if Instant::now() >= deadline => Err(Refusal::timed_out()),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! CreatePartitions (37).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::create_partitions_request::{
+    CreatePartitionsRequest, CreatePartitionsTopic,
+};
+use tailrace_kafka_wire::messages::create_partitions_response::{
+    CreatePartitionsResponse, CreatePartitionsTopicResult,
+};
+use tailrace_metadata::{Command, Requester};
+use tailrace_types::NodeId;
+
+use crate::commands::{Deadline, Mode, Refusal};
+use crate::context::Context;
+use crate::replicas::check_replicas;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: CreatePartitionsRequest,
+) -> CreatePartitionsResponse {
+    let mode = Mode::validate_only(request.validate_only);
+    let deadline = Deadline::after_ms(request.timeout_ms);
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for topic in &request.topics {
+        *times.entry(topic.name.clone()).or_default() += 1;
+    }
+    let mut results = Vec::with_capacity(times.len());
+    for topic in request.topics {
+        let outcome = match times.remove(&topic.name) {
+            // A name that comes several times is answered once, and not extended at all.
+            None => continue,
+            Some(2..) => Err(Refusal::invalid_request("Duplicate topic name.")),
+            Some(_) => extend(&context, &topic, mode, deadline).await,
+        };
+        results.push(result(topic.name, outcome.err()));
+    }
+    CreatePartitionsResponse { results, ..Default::default() }
+}
+
+async fn extend(
+    context: &Context,
+    topic: &CreatePartitionsTopic,
+    mode: Mode,
+    deadline: Deadline,
+) -> Result<(), Refusal> {
+    deadline.check()?;
+    let by = Requester::Client;
+    let command =
+        Command::CreatePartitions { topic: topic.name.clone(), count: topic.count, assignment: None, by };
+    // Kafka judges the count first, and a wrong assignment only where the count is right.
+    if let Some(assignments) = topic.assignments.as_ref().filter(|list| !list.is_empty()) {
+        context.command(command.clone(), Mode::ValidateOnly).await?;
+        let before = context.node().image().topic(&topic.name).map_or(0, |topic| topic.partitions);
+        let added = usize::try_from(i64::from(topic.count) - i64::from(before)).unwrap_or(0);
+        if assignments.len() != added {
+            let message = format!(
+                "Attempted to add {added} additional partition(s), but only {} assignment(s) were specified.",
+                assignments.len()
+            );
+            return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
+        }
+        if context.node().links.peers().is_none() {
+            let node = context.node().id().get();
+            assignments.iter().try_for_each(|assignment| check_replicas(&assignment.broker_ids, node))?;
+        } else {
+            let nodes = assignments.iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());
+            let (topic, count, assignment) = (topic.name.clone(), topic.count, Some(nodes.collect()));
+            let command = Command::CreatePartitions { topic, count, assignment, by };
+            return context.command(command, mode).await.map(drop);
+        }
+    }
+    context.command(command, mode).await.map(drop)
+}
+
+fn result(name: String, refusal: Option<Refusal>) -> CreatePartitionsTopicResult {
+    let error_code = refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code();
+    let error_message = refusal.map(|refusal| refusal.message);
+    CreatePartitionsTopicResult { name, error_code, error_message, ..Default::default() }
+}

@@ -1,0 +1,67 @@
+//! The way of a frame to its API: the header is read, what is not served is refused.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_kafka_wire::{ApiKey, MEMORY_BYTES_PER_FRAME_BYTE, Reader, RequestHeader};
+use tailrace_runtime::budget::Reservation;
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, carry_on_aside, decoded_bytes_max};
+use crate::dispatch::dispatch;
+use crate::served::{self, Road};
+use crate::server::KafkaServer;
+use crate::session::ClientSession;
+use crate::{api_versions, feature_gate};
+
+/// A frame as it arrived, without its length field.
+pub(crate) struct RequestFrame {
+    pub(crate) body: Bytes,
+    /// Its share of the request memory, given back when the request is decided.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// Decides one request. An error closes the connection, as Kafka does where no answer can be understood.
+pub(crate) async fn decide(
+    server: Arc<KafkaServer>,
+    session: Arc<ClientSession>,
+    frame: RequestFrame,
+) -> Result<Decided, Closed> {
+    let RequestFrame { body, reservation } = frame;
+    let bytes = body.len();
+    let mut reader = Reader::new(body);
+    let header = RequestHeader::decode(&mut reader)
+        .map_err(|error| Closed::Protocol(format!("bad request header: {error}")))?;
+    let (key, version) = (header.api_key, header.api_version);
+    let context = Context::new(server, session, header);
+    if !served::serves(key, version) {
+        if key == ApiKey::ApiVersions {
+            return api_versions::unsupported(&context);
+        }
+        return Err(Closed::Protocol(format!("{} version {version} is not served", key.name())));
+    }
+    if feature_gate::is_shut(&context) {
+        return feature_gate::refuse(&context, reader);
+    }
+    let decided = match served::road(key, bytes) {
+        Road::Loop => dispatch(context, reader).await,
+        Road::Aside => aside(context, reader).await,
+    };
+    drop(reservation);
+    decided
+}
+
+/// Decides a request on the threads for those that may take long.
+async fn aside(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let server = Arc::clone(&context.server);
+    let room = match reader.remaining() {
+        // Nor does who asks with little.
+        bytes @ ..=served::LOOP_BYTES => server.aside.take(bytes),
+        bytes => {
+            let at_most = bytes.saturating_mul(MEMORY_BYTES_PER_FRAME_BYTE);
+            server.aside.reserve(at_most.min(decoded_bytes_max(context.header.api_key))).await
+        }
+    };
+    *context.room() = Some(room);
+    carry_on_aside(server, dispatch(context, reader)).await
+}

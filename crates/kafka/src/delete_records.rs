@@ -1,0 +1,83 @@
+//! DeleteRecords (21): moves log starts forward, durably, up to the high watermark and no further.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::delete_records_request::{DeleteRecordsRequest, DeleteRecordsTopic};
+use tailrace_kafka_wire::messages::delete_records_response::{
+    DeleteRecordsPartitionResult, DeleteRecordsResponse, DeleteRecordsTopicResult,
+};
+use tailrace_types::Offset;
+
+use crate::commands::Deadline;
+use crate::context::Context;
+use crate::errors::failure_code;
+use crate::lookup::online;
+use tailrace_node::partitions::advance_log_start;
+
+/// "Everything up to the high watermark."
+const TO_HIGH_WATERMARK: i64 = -1;
+
+pub(crate) async fn handle(context: Arc<Context>, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+    let deadline = Deadline::after_ms(request.timeout_ms);
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        topics.push(delete_in_topic(&context, topic, deadline).await);
+    }
+    DeleteRecordsResponse { topics, ..Default::default() }
+}
+
+async fn delete_in_topic(
+    context: &Context,
+    topic: DeleteRecordsTopic,
+    deadline: Deadline,
+) -> DeleteRecordsTopicResult {
+    let mut partitions = Vec::with_capacity(topic.partitions.len());
+    for wanted in topic.partitions {
+        let index = wanted.partition_index;
+        let (low_watermark, code) = match delete(context, &topic.name, index, wanted.offset, deadline).await {
+            Ok(log_start) => (log_start.get(), ErrorCode::None),
+            Err(code) => (-1, code),
+        };
+        partitions.push(DeleteRecordsPartitionResult {
+            partition_index: index,
+            low_watermark,
+            error_code: code.code(),
+            ..Default::default()
+        });
+    }
+    DeleteRecordsTopicResult { name: topic.name, partitions, ..Default::default() }
+}
+
+/// Returns the log start that then holds.
+async fn delete(
+    context: &Context,
+    name: &str,
+    index: i32,
+    offset: i64,
+    deadline: Deadline,
+) -> Result<Offset, ErrorCode> {
+    let topic = context.node().topics().by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if topic.internal {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    let handle = online(&topic, index)?;
+    let policy = &topic.config.cleanup_policy;
+    if policy.compact && !policy.delete {
+        // Deleting a prefix would bring deleted keys back to life for those who read from the start.
+        return Err(ErrorCode::PolicyViolation);
+    }
+    let high_watermark = handle.reader.high_watermark().offset();
+    let to = if offset == TO_HIGH_WATERMARK { high_watermark } else { Offset(offset) };
+    if to.get() < 0 || to > high_watermark {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    if to <= handle.reader.log_start() {
+        return Ok(handle.reader.log_start());
+    }
+    deadline.check().map_err(|refusal| refusal.code)?;
+    advance_log_start(context.node(), &handle, to).await.map_err(|failure| {
+        tracing::warn!(partition = %handle.id, %to, ?failure, "records were not deleted");
+        failure_code(&failure)
+    })
+}

@@ -1,0 +1,117 @@
+//! DeleteTopics (20): by name, and from version 6 by id, so that a topic made anew under the old name is not hit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
+use tailrace_kafka_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
+use tailrace_metadata::{Command, MetadataImage, Requester, TopicRef};
+use tailrace_types::TopicId;
+
+use crate::commands::{Deadline, Mode, Refusal};
+use crate::context::Context;
+
+/// First version whose clients know TOPIC_DELETION_DISABLED.
+const DELETION_DISABLED_FROM: i16 = 3;
+
+/// First version in which topics are structures, with a name or an id.
+const IDS_FROM: i16 = 6;
+
+/// What one entry of the request means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Target {
+    Topic { id: TopicId, name: String },
+    UnknownName(String),
+    UnknownId(TopicId),
+    Both,
+    Neither,
+}
+
+pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+    let deadline = Deadline::after_ms(request.timeout_ms);
+    let wanted = if context.version() >= IDS_FROM { request.topics } else { by_name(request.topic_names) };
+    let image = context.node().image();
+    let targets: Vec<Target> = wanted.iter().map(|topic| target(&image, topic)).collect();
+    let mut times: HashMap<Target, usize> = HashMap::new();
+    for target in &targets {
+        *times.entry(target.clone()).or_default() += 1;
+    }
+    let mut responses = Vec::with_capacity(times.len());
+    for (topic, target) in wanted.into_iter().zip(targets) {
+        // What comes several times is answered once, and not deleted at all.
+        let outcome = match times.remove(&target) {
+            None => continue,
+            Some(count) => delete(&context, target, count, deadline).await,
+        };
+        responses.push(match outcome {
+            Ok((name, id)) => DeletableTopicResult { name: Some(name), topic_id: id.0, ..Default::default() },
+            Err(refusal) => refused(topic, refusal),
+        });
+    }
+    DeleteTopicsResponse { responses, ..Default::default() }
+}
+
+fn by_name(names: Vec<String>) -> Vec<DeleteTopicState> {
+    names.into_iter().map(|name| DeleteTopicState { name: Some(name), ..Default::default() }).collect()
+}
+
+/// A topic's name and its id are the same target.
+fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
+    let id = TopicId(topic.topic_id);
+    let found = |topic: &tailrace_metadata::TopicImage| Target::Topic {
+        id: topic.id,
+        name: topic.name.as_str().to_owned(),
+    };
+    match &topic.name {
+        Some(_) if !id.is_zero() => Target::Both,
+        None if id.is_zero() => Target::Neither,
+        Some(name) => image.topic(name).map_or_else(|| Target::UnknownName(name.clone()), |t| found(t)),
+        None => image.topic_by_id(id).map_or(Target::UnknownId(id), |t| found(t)),
+    }
+}
+
+async fn delete(
+    context: &Context,
+    target: Target,
+    count: usize,
+    deadline: Deadline,
+) -> Result<(String, TopicId), Refusal> {
+    match target {
+        Target::Both => Err(Refusal::invalid_request("You may not specify both topic name and topic id.")),
+        Target::Neither => Err(Refusal::invalid_request("Neither topic name nor id were specified.")),
+        _ if count > 1 => Err(Refusal::invalid_request("Duplicate topic name.")),
+        Target::UnknownName(name) => {
+            let message = format!("The topic '{name}' does not exist.");
+            Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message))
+        }
+        Target::UnknownId(id) => {
+            Err(Refusal::new(ErrorCode::UnknownTopicId, format!("There is no topic with the id {id}.")))
+        }
+        Target::Topic { id, name } => {
+            deadline.check()?;
+            let command = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
+            match context.command(command, Mode::CarryOut).await {
+                Ok(_) => Ok((name, id)),
+                Err(refusal) => Err(for_version(refusal, context.version())),
+            }
+        }
+    }
+}
+
+fn for_version(refusal: Refusal, version: i16) -> Refusal {
+    if refusal.code == ErrorCode::TopicDeletionDisabled && version < DELETION_DISABLED_FROM {
+        return Refusal { code: ErrorCode::InvalidRequest, ..refusal };
+    }
+    refusal
+}
+
+fn refused(topic: DeleteTopicState, refusal: Refusal) -> DeletableTopicResult {
+    DeletableTopicResult {
+        name: topic.name,
+        topic_id: topic.topic_id,
+        error_code: refusal.code.code(),
+        error_message: Some(refusal.message),
+        ..Default::default()
+    }
+}

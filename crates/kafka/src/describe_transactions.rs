@@ -1,0 +1,65 @@
+//! DescribeTransactions (65): what the coordinator knows of transactional ids.
+
+use std::sync::Arc;
+
+use tailrace_coordination::transactions::{TransactionDescription, TransactionEvent, TransactionReply};
+use tailrace_kafka_wire::messages::describe_transactions_request::DescribeTransactionsRequest;
+use tailrace_kafka_wire::messages::describe_transactions_response::{
+    DescribeTransactionsResponse, TopicData, TransactionState,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+
+use crate::closed::Closed;
+use crate::commands::ITEMS_MAX;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::transactions::{ask, unexpected};
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: DescribeTransactionsRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    let node = Arc::clone(context.node());
+    Ok(answer_later(context, async move {
+        let mut transaction_states = Vec::new();
+        // Each answer is longer than its question; nobody has this many transactional ids in mind.
+        for transactional_id in request.transactional_ids.into_iter().take(ITEMS_MAX) {
+            let id = transactional_id.clone();
+            let event = move |token, _| TransactionEvent::Describe { token, transactional_id: id.clone() };
+            let answer = match ask(&node, &transactional_id, event).await.reply().await {
+                Ok(TransactionReply::Described(description)) => state(description),
+                Ok(reply) => refused(unexpected(&reply).code),
+                Err(refusal) => refused(refusal.code),
+            };
+            transaction_states.push(TransactionState { transactional_id, ..answer });
+        }
+        DescribeTransactionsResponse { transaction_states, ..Default::default() }
+    }))
+}
+
+fn refused(code: ErrorCode) -> TransactionState {
+    TransactionState { error_code: code.code(), ..Default::default() }
+}
+
+fn state(description: TransactionDescription) -> TransactionState {
+    let mut topics: Vec<TopicData> = Vec::new();
+    // In order, so the partitions of a topic follow each other.
+    for partition in description.partitions {
+        let (topic, index) = (partition.topic.as_str(), partition.partition.0);
+        match topics.last_mut().filter(|last| last.topic == topic) {
+            Some(last) => last.partitions.push(index),
+            None => topics.push(TopicData {
+                topic: topic.to_owned(),
+                partitions: vec![index],
+                ..Default::default()
+            }),
+        }
+    }
+    TransactionState {
+        transaction_state: description.state.name().to_owned(),
+        transaction_timeout_ms: description.timeout_ms,
+        transaction_start_time_ms: description.started.map_or(-1, |started| started.0),
+        producer_id: description.producer.id.get(),
+        producer_epoch: description.producer.epoch.get(),
+        topics,
+        ..Default::default()
+    }
+}

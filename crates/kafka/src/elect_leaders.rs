@@ -1,0 +1,166 @@
+//! ElectLeaders (43). Of a node that is alone, a partition's only replica leads it already; what is wrong with a request is said all the
+//! same. In a cluster leadership is handed to the preferred replica. There is no unclean election: without a majority nobody leads.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::elect_leaders_request::{ElectLeadersRequest, TopicPartitions};
+use tailrace_kafka_wire::messages::elect_leaders_response::{
+    ElectLeadersResponse, PartitionResult, ReplicaElectionResult,
+};
+use tailrace_metadata::MetadataImage;
+use tailrace_types::{PartitionId, RaftGroup};
+
+use crate::commands::{ITEMS_MAX, Refusal};
+use crate::context::Context;
+use tailrace_node::ask::{HandOver, ask};
+use tailrace_node::cluster;
+use tailrace_node::cluster::leaders::leader_of;
+
+/// Kinds of election: the preferred replica, or any that is left.
+const PREFERRED: i8 = 0;
+const UNCLEAN: i8 = 1;
+
+/// First version that says which kind.
+const KINDS_FROM: i16 = 1;
+
+pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
+    let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
+    let is_known = matches!(kind, PREFERRED | UNCLEAN);
+    if is_known && context.node().links.peers().is_some() {
+        return elect_in_cluster(&context, request, kind).await;
+    }
+    let image = context.node().image();
+    let Some(wanted) = request.topic_partitions else {
+        let nothing_elected = |topic: String| ReplicaElectionResult { topic, ..Default::default() };
+        return ElectLeadersResponse {
+            error_code: if is_known { ErrorCode::None } else { ErrorCode::InvalidRequest }.code(),
+            replica_election_results: image.topics().map(|t| nothing_elected(t.name.to_string())).collect(),
+            ..Default::default()
+        };
+    };
+    if wanted.iter().map(|topic| topic.partitions.len()).sum::<usize>() > ITEMS_MAX {
+        let error_code = ErrorCode::PolicyViolation.code();
+        return ElectLeadersResponse { error_code, ..Default::default() };
+    }
+    let results = wanted.into_iter().map(|topic| {
+        elect(topic, |name, partition| {
+            if is_known {
+                outcome(&image, name, partition)
+            } else {
+                Refusal::invalid_request(format!("Unknown election type {kind}"))
+            }
+        })
+    });
+    ElectLeadersResponse {
+        error_code: if is_known { ErrorCode::None } else { ErrorCode::InvalidRequest }.code(),
+        replica_election_results: results.collect(),
+        ..Default::default()
+    }
+}
+
+fn elect(wanted: TopicPartitions, outcome: impl Fn(&str, i32) -> Refusal) -> ReplicaElectionResult {
+    let result = |partition_id| {
+        let refusal = outcome(&wanted.topic, partition_id);
+        PartitionResult {
+            partition_id,
+            error_code: refusal.code.code(),
+            error_message: Some(refusal.message),
+            ..Default::default()
+        }
+    };
+    let partition_result = wanted.partitions.iter().copied().map(result).collect();
+    ReplicaElectionResult { topic: wanted.topic, partition_result, ..Default::default() }
+}
+
+fn outcome(image: &MetadataImage, name: &str, partition: i32) -> Refusal {
+    let missing = |what: String| Refusal::new(ErrorCode::UnknownTopicOrPartition, what);
+    match image.topic(name) {
+        None => missing(format!("No such topic as {name}")),
+        Some(topic) if !topic.has_partition(PartitionId(partition)) => {
+            missing(format!("No such partition as {name}-{partition}"))
+        }
+        Some(_) => Refusal::new(
+            ErrorCode::ElectionNotNeeded,
+            "Leader election not needed: the only replica of this partition leads it.",
+        ),
+    }
+}
+
+/// In a cluster: partitions that are led here are handed over, others by their leaders, which are asked.
+async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind: i8) -> ElectLeadersResponse {
+    let image = context.node().image();
+    let all = request.topic_partitions.is_none();
+    let wanted: Vec<(String, Vec<i32>)> = match request.topic_partitions {
+        Some(wanted) => wanted.into_iter().map(|topic| (topic.topic, topic.partitions)).collect(),
+        None => {
+            image.topics().map(|topic| (topic.name.to_string(), (0..topic.partitions).collect())).collect()
+        }
+    };
+    if wanted.iter().map(|(_, partitions)| partitions.len()).sum::<usize>() > ITEMS_MAX {
+        let error_code = ErrorCode::PolicyViolation.code();
+        return ElectLeadersResponse { error_code, ..Default::default() };
+    }
+    let mut replica_election_results = Vec::with_capacity(wanted.len());
+    for (topic, partitions) in wanted {
+        let mut partition_result = Vec::with_capacity(partitions.len());
+        for partition_id in partitions {
+            let outcome = elect_one(context, &topic, partition_id, kind).await;
+            // Who asks for all wants to know of those that had to be changed.
+            if all && matches!(&outcome, Err(refusal) if refusal.code == ErrorCode::ElectionNotNeeded) {
+                continue;
+            }
+            let refusal = outcome.err();
+            partition_result.push(PartitionResult {
+                partition_id,
+                error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
+                error_message: refusal.map(|refusal| refusal.message),
+                ..Default::default()
+            });
+        }
+        replica_election_results.push(ReplicaElectionResult {
+            topic,
+            partition_result,
+            ..Default::default()
+        });
+    }
+    ElectLeadersResponse { replica_election_results, ..Default::default() }
+}
+
+async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Result<(), Refusal> {
+    let (here, image) = (context.node(), context.node().image());
+    let missing = |what: String| Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, what));
+    let Some(topic) = here.topics().by_name(name) else {
+        return missing(format!("No such topic as {name}"));
+    };
+    let Some(partition) = image.topic(name).and_then(|topic| topic.partition(PartitionId(number))) else {
+        return missing(format!("No such partition as {name}-{number}"));
+    };
+    let leader = leader_of(here, &topic, number).map(|(node, _)| node);
+    let not_needed = |reason: &str| Err(Refusal::new(ErrorCode::ElectionNotNeeded, reason));
+    let (Some(leader), Some(preferred)) = (leader, partition.replicas.first().copied()) else {
+        let message =
+            "No replica leads this partition: a majority of them has to be there, and then elects one.";
+        return Err(Refusal::new(ErrorCode::EligibleLeadersNotAvailable, message));
+    };
+    if kind == UNCLEAN {
+        return not_needed("Leader election not needed: a replica leads this partition.");
+    }
+    if leader == preferred.node() {
+        return not_needed("Leader election not needed: the preferred replica leads this partition.");
+    }
+    let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
+    let handed = if leader == here.id() {
+        cluster::hand_to(here, group, preferred).await
+    } else {
+        ask(&here.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
+            tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
+            false
+        })
+    };
+    if handed {
+        return Ok(());
+    }
+    let message = "The preferred replica is not there, or has not caught up.";
+    Err(Refusal::new(ErrorCode::PreferredLeaderNotAvailable, message))
+}

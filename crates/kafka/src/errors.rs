@@ -1,0 +1,240 @@
+//! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
+
+use tailrace_coordination::share::{AcknowledgeError, ShareStateError};
+use tailrace_coordination::transactions::TransactionError;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_log::LogError;
+use tailrace_metadata::{ControlError, ControlErrorKind};
+use tailrace_records::BatchError;
+use tailrace_replication::{AppendError, ProducerError};
+use tailrace_types::LeaderEpoch;
+
+use tailrace_node::ask::NotEntered;
+use tailrace_node::controller::CommandError;
+use tailrace_node::coordinators::CoordinatorFailure;
+use tailrace_node::partitions::{AppendFailure, EpochMismatch, ReadFailure};
+use tailrace_node::share::state::StateFailure;
+use tailrace_node::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
+
+/// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
+/// as UNKNOWN_SERVER_ERROR), the code that names the defect.
+pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
+    match error {
+        BatchError::Length { .. }
+        | BatchError::UnknownMagic { .. }
+        | BatchError::Checksum { .. }
+        | BatchError::UnknownCompression { .. }
+        | BatchError::Decompression { .. } => ErrorCode::CorruptMessage,
+        BatchError::Incomplete { .. }
+        | BatchError::OldMagic { .. }
+        | BatchError::SecondBatch { .. }
+        | BatchError::BaseOffset { .. }
+        | BatchError::Count { .. }
+        | BatchError::Control
+        | BatchError::Sequence { .. }
+        | BatchError::Record { .. }
+        | BatchError::TrailingBytes { .. }
+        | BatchError::InvalidRecords(_) => ErrorCode::InvalidRecord,
+        BatchError::TooLarge { .. } | BatchError::ExpandsTooLarge { .. } | BatchError::Full { .. } => {
+            ErrorCode::MessageTooLarge
+        }
+        BatchError::InvalidTimestamps(_) => ErrorCode::InvalidTimestamp,
+    }
+}
+
+pub(crate) fn append_code(error: &AppendError) -> ErrorCode {
+    match error {
+        AppendError::Producer(error) => producer_code(error),
+        AppendError::Halted { .. } | AppendError::Full => ErrorCode::KafkaStorageError,
+        AppendError::Log(error) => log_code(error),
+    }
+}
+
+fn producer_code(error: &ProducerError) -> ErrorCode {
+    match error {
+        ProducerError::StaleEpoch { .. } => ErrorCode::InvalidProducerEpoch,
+        ProducerError::OutOfOrder { .. } => ErrorCode::OutOfOrderSequenceNumber,
+        ProducerError::NotTransactional { .. } | ProducerError::Unverified { .. } => {
+            ErrorCode::InvalidTxnState
+        }
+        ProducerError::CoordinatorFenced { .. } => ErrorCode::TransactionCoordinatorFenced,
+        // Kafka has no such limit.
+        ProducerError::TooManyTransactions { .. } => ErrorCode::PolicyViolation,
+    }
+}
+
+/// What Kafka's coordinator of transactions answers. PRODUCER_FENCED is for newer versions of the requests: see
+/// `kafka/transactions.rs`.
+pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
+    match error {
+        TransactionError::TransactionalId { .. } => ErrorCode::InvalidRequest,
+        TransactionError::Timeout { .. } => ErrorCode::InvalidTransactionTimeout,
+        TransactionError::UnknownTransactionalId => ErrorCode::TransactionalIdNotFound,
+        TransactionError::ProducerIdMapping => ErrorCode::InvalidProducerIdMapping,
+        TransactionError::Fenced => ErrorCode::ProducerFenced,
+        TransactionError::Concurrent => ErrorCode::ConcurrentTransactions,
+        TransactionError::State { .. } => ErrorCode::InvalidTxnState,
+        // Kafka has no such limits.
+        TransactionError::TooManyPartitions { .. } | TransactionError::TooManyTransactionalIds { .. } => {
+            ErrorCode::PolicyViolation
+        }
+    }
+}
+
+/// Why a coordinator does not say that partitions are in a transaction.
+pub(crate) fn not_entered_code(failure: &NotEntered) -> ErrorCode {
+    match failure {
+        NotEntered::Refused(error) => transaction_code(error),
+        NotEntered::Coordinator(failure) => coordinator_code(failure),
+        NotEntered::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
+    }
+}
+
+pub(crate) fn log_code(error: &LogError) -> ErrorCode {
+    match error {
+        LogError::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
+        LogError::TooLarge { .. } => ErrorCode::RecordListTooLarge,
+        LogError::NoSpace { .. }
+        | LogError::Io { .. }
+        | LogError::Poisoned { .. }
+        | LogError::Damaged { .. }
+        | LogError::BeingExchanged
+        | LogError::NewerFormat { .. }
+        | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
+        LogError::NotContinuous { .. }
+        | LogError::BatchBytes { .. }
+        | LogError::CompactionStopped { .. }
+        | LogError::KeyMapTooSmall { .. } => ErrorCode::UnknownServerError,
+    }
+}
+
+/// Why nothing was read.
+pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
+    match failure {
+        ReadFailure::OutOfRange => ErrorCode::OffsetOutOfRange,
+        ReadFailure::BeingExchanged | ReadFailure::Damaged(_) => ErrorCode::KafkaStorageError,
+        ReadFailure::Log(error) => log_code(error),
+    }
+}
+
+/// The epoch that a client believes in; negative if it does in none.
+pub(crate) fn claimed_epoch(claimed: i32) -> Option<LeaderEpoch> {
+    (claimed >= 0).then_some(LeaderEpoch(claimed))
+}
+
+/// It is not the partition's.
+pub(crate) fn epoch_code(mismatch: EpochMismatch) -> ErrorCode {
+    match mismatch {
+        EpochMismatch::Fenced => ErrorCode::FencedLeaderEpoch,
+        EpochMismatch::Unknown => ErrorCode::UnknownLeaderEpoch,
+    }
+}
+
+/// Why records could not be deleted, and other changes of one partition.
+pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
+    match failure {
+        AppendFailure::Gone | AppendFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        AppendFailure::TooFewReplicas => ErrorCode::NotEnoughReplicas,
+        AppendFailure::Refused(error) => append_code(error),
+    }
+}
+
+/// What clients are told: they look for the coordinator again and retry.
+pub(crate) fn coordinator_code(failure: &CoordinatorFailure) -> ErrorCode {
+    match failure {
+        CoordinatorFailure::Unavailable(_) | CoordinatorFailure::Stopping => {
+            ErrorCode::CoordinatorNotAvailable
+        }
+        CoordinatorFailure::Reloaded | CoordinatorFailure::Elsewhere => ErrorCode::NotCoordinator,
+    }
+}
+
+/// What members of share groups are told that want records.
+pub(crate) fn share_code(failure: &ShareFailure) -> ErrorCode {
+    match failure {
+        ShareFailure::UnknownTopic => ErrorCode::UnknownTopicId,
+        ShareFailure::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+        ShareFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ShareFailure::Offline | ShareFailure::Disk(_) => ErrorCode::KafkaStorageError,
+        ShareFailure::NoState | ShareFailure::Internal => ErrorCode::UnknownServerError,
+        ShareFailure::State(failure) => share_state_code(failure),
+        ShareFailure::Read(failure) => read_code(failure),
+    }
+}
+
+pub(crate) fn session_code(failure: SessionFailure) -> ErrorCode {
+    match failure {
+        SessionFailure::NotFound => ErrorCode::ShareSessionNotFound,
+        SessionFailure::Epoch => ErrorCode::InvalidShareSessionEpoch,
+        SessionFailure::LimitReached => ErrorCode::ShareSessionLimitReached,
+    }
+}
+
+/// What administrators of share groups are told; members see [`share_state_code`].
+pub(crate) fn share_admin_code(failure: &StateFailure) -> ErrorCode {
+    match failure {
+        StateFailure::Coordinator(failure) => coordinator_code(failure),
+        StateFailure::Refused(_) => share_state_code(failure),
+    }
+}
+
+/// What members of share groups are told, who know nothing of the share coordinator: the Java client takes codes of
+/// coordinators in a ShareFetch for a broker's mistake, and these for a reason to try again.
+pub(crate) fn share_state_code(failure: &StateFailure) -> ErrorCode {
+    match failure {
+        StateFailure::Coordinator(_) => ErrorCode::KafkaStorageError,
+        StateFailure::Refused(error) => match error {
+            ShareStateError::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+            ShareStateError::NotInitialized
+            | ShareStateError::FencedStateEpoch { .. }
+            | ShareStateError::FencedLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+            ShareStateError::GroupName => ErrorCode::InvalidRequest,
+        },
+    }
+}
+
+pub(crate) fn acknowledge_code(failure: &AcknowledgeFailure) -> ErrorCode {
+    match failure {
+        AcknowledgeFailure::Gone => ErrorCode::NotLeaderOrFollower,
+        AcknowledgeFailure::Refused(error) => match error {
+            AcknowledgeError::NotAcquired { .. } => ErrorCode::InvalidRecordState,
+            AcknowledgeError::Malformed { .. }
+            | AcknowledgeError::Beyond { .. }
+            | AcknowledgeError::RenewalForbidden => ErrorCode::InvalidRequest,
+        },
+    }
+}
+
+pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
+    match error {
+        CommandError::Refused(error) => control_code(error),
+        CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
+        // Clients look for the controller anew and try again.
+        CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
+    }
+}
+
+/// Where the command was refused, here or at the controller, makes no difference.
+pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
+    match error.kind() {
+        ControlErrorKind::InvalidTopic => ErrorCode::InvalidTopicException,
+        ControlErrorKind::TopicExists => ErrorCode::TopicAlreadyExists,
+        ControlErrorKind::TopicReserved => ErrorCode::TopicAuthorizationFailed,
+        ControlErrorKind::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        ControlErrorKind::UnknownTopicId => ErrorCode::UnknownTopicId,
+        ControlErrorKind::DeletionDisabled => ErrorCode::TopicDeletionDisabled,
+        ControlErrorKind::InvalidPartitions => ErrorCode::InvalidPartitions,
+        ControlErrorKind::Policy => ErrorCode::PolicyViolation,
+        ControlErrorKind::InvalidReplicationFactor => ErrorCode::InvalidReplicationFactor,
+        ControlErrorKind::InvalidAssignment => ErrorCode::InvalidReplicaAssignment,
+        ControlErrorKind::NoReassignment => ErrorCode::NoReassignmentInProgress,
+        ControlErrorKind::InvalidConfig => ErrorCode::InvalidConfig,
+        ControlErrorKind::InvalidRequest => ErrorCode::InvalidRequest,
+        ControlErrorKind::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
+        ControlErrorKind::InvalidRegistration => ErrorCode::InvalidRegistration,
+        ControlErrorKind::NodeIdInUse => ErrorCode::DuplicateBrokerRegistration,
+        ControlErrorKind::UnsupportedLevel => ErrorCode::UnsupportedVersion,
+        ControlErrorKind::NotRegistered => ErrorCode::BrokerIdNotRegistered,
+        ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
+    }
+}

@@ -1,0 +1,364 @@
+//! Fetch (1): where the asked-for batches lie, at once or when there are enough of them.
+//!
+//! Looking takes no lock: offsets become positions through the log's index, and no batch is decoded. The answer's
+//! records are slices of segment files, which the outbox sends by sendfile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_config::ReplicaSelector;
+use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
+use tailrace_kafka_wire::messages::fetch_response::{
+    AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
+    PartitionData,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader, Records};
+use tailrace_log::{Extent, LogSlice};
+use tailrace_replication::AbortedTransaction;
+use tailrace_types::{LeaderEpoch, NodeId, Offset};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, carry_on_aside, decode};
+use crate::errors::{claimed_epoch, epoch_code, read_code};
+use crate::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
+use crate::outbox::ReplyPart;
+use crate::{closest_replica, leader_hints};
+use tailrace_node::Node;
+use tailrace_node::partitions::{
+    Bounds, Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadOutcome, ReadTerms, TopicTable,
+};
+use tailrace_runtime::disk::ServerDisk;
+
+/// `isolation_level` of a consumer that must not see undecided transactions.
+pub(crate) const READ_COMMITTED: i8 = 1;
+
+/// From this version on an answer may tell where logs diverge. With CORRUPT_MESSAGE, and without an epoch, which no client looks at, this
+/// says where what is damaged ends: tailrace's own clients go on there.
+const VERSION_WITH_ENDS: i16 = 12;
+
+/// Partitions that are looked at on the event loop. A fetch that wants more, be it that its session remembers them, is decided aside.
+const WANTED_ON_LOOP: usize = 512;
+
+/// The same where up to a MiB of each is checked.
+const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
+
+/// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// What a look at one partition found.
+pub(crate) struct Found {
+    pub(crate) error: ErrorCode,
+    pub(crate) bounds: Option<Bounds>,
+    diverging: Option<(LeaderEpoch, Offset)>,
+    /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
+    preferred: Option<NodeId>,
+    slice: Option<LogSlice<ServerDisk>>,
+    /// Behind the slice is more that the reader may see.
+    has_more: bool,
+    /// The aborted transactions that touch the slice, for those who read only what is committed.
+    aborted: Vec<AbortedTransaction>,
+    /// One past what is damaged for good at the offset that was asked for.
+    damaged_end: Option<Offset>,
+}
+
+impl Found {
+    fn error(error: ErrorCode) -> Self {
+        Self {
+            error,
+            bounds: None,
+            diverging: None,
+            preferred: None,
+            slice: None,
+            has_more: false,
+            aborted: Vec::new(),
+            damaged_end: None,
+        }
+    }
+
+    fn read(outcome: ReadOutcome) -> Self {
+        let ReadOutcome { bounds, slice, aborted, has_more, diverging } = outcome;
+        let bounds = Some(bounds);
+        Self { bounds, slice, aborted, has_more, diverging, ..Self::error(ErrorCode::None) }
+    }
+
+    /// A mark, or -1 where none is told.
+    pub(crate) fn mark(&self, of: impl Fn(&Bounds) -> Offset) -> i64 {
+        self.bounds.as_ref().map_or(-1, |bounds| of(bounds).get())
+    }
+
+    /// True if an incremental answer must name the partition whatever was sent before.
+    pub(crate) fn is_news(&self) -> bool {
+        self.error != ErrorCode::None
+            || self.slice.is_some()
+            || self.diverging.is_some()
+            || self.preferred.is_some()
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.error != ErrorCode::None
+    }
+
+    pub(crate) fn has_data(&self) -> bool {
+        self.slice.is_some()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.slice.as_ref().map_or(0, |slice| slice.extent.bytes())
+    }
+}
+
+/// Limits and conditions of one fetch.
+#[derive(Clone, Copy)]
+struct Terms {
+    bytes_max: u64,
+    bytes_min: u64,
+    committed_only: bool,
+    /// Consumers may read from replicas that do not lead (KIP-392).
+    from_followers: bool,
+    deadline: Instant,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: FetchRequest = decode(&context, reader)?;
+    let node = context.node();
+    let bytes_max =
+        u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
+    let terms = Terms {
+        bytes_max,
+        bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
+        committed_only: request.isolation_level == READ_COMMITTED,
+        from_followers: node.config().replica_selector_class == ReplicaSelector::RackAware,
+        deadline: Instant::now() + wait_time(request.max_wait_ms),
+    };
+    let rack = Some(request.rack_id.clone()).filter(|rack| terms.from_followers && !rack.is_empty());
+    let turn = match context.server.fetch_sessions.admit(request, context.version()) {
+        Admission::Turn(turn) => turn,
+        Admission::Refused(code) => {
+            let response = FetchResponse { error_code: code.code(), ..Default::default() };
+            return Ok(Decided::Reply(context.reply(&response)?));
+        }
+    };
+    let wanted_max = match node.config().tailrace_read_verify_after_ms {
+        ..0 => WANTED_ON_LOOP,
+        // What is read is checked first.
+        0.. => WANTED_ON_LOOP_WHEN_CHECKED,
+    };
+    if turn.wanted.len() <= wanted_max {
+        return decide_turn(context, turn, terms, rack).await;
+    }
+    carry_on_aside(Arc::clone(&context.server), decide_turn(context, turn, terms, rack)).await
+}
+
+async fn decide_turn(
+    context: Context,
+    turn: FetchTurn,
+    terms: Terms,
+    rack: Option<String>,
+) -> Result<Decided, Closed> {
+    let node = context.node();
+    let mut found = look(node, &turn.wanted, &terms);
+    if let Some(rack) = rack {
+        redirect(node, &rack, &turn.wanted, &mut found).await;
+    }
+    if is_enough(&found, &terms) {
+        return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
+    }
+    Ok(Decided::Later(Box::pin(wait(context, turn, terms))))
+}
+
+/// Sends the consumer to replicas that are nearer to it than this one.
+async fn redirect(node: &Node, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
+    let preferred = closest_replica::preferred(node, rack, wanted).await;
+    for (found, preferred) in found.iter_mut().zip(preferred) {
+        if preferred.is_some() && !found.failed() && found.diverging.is_none() {
+            found.preferred = preferred;
+            found.slice = None;
+            found.aborted = Vec::new();
+        }
+    }
+}
+
+fn wait_time(max_wait_ms: i32) -> Duration {
+    Duration::from_millis(max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX)
+}
+
+/// Waits until there is enough, or the time is up.
+async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
+    let notify = Arc::new(Notify::new());
+    let mut stopping = context.node().stopping.subscribe();
+    loop {
+        register(context.node(), &turn.wanted, &notify);
+        let found = look(context.node(), &turn.wanted, &terms);
+        if is_enough(&found, &terms) || Instant::now() >= terms.deadline || *stopping.borrow() {
+            return respond(&context, turn, found, &terms);
+        }
+        tokio::select! {
+            () = notify.notified() => {}
+            () = tokio::time::sleep_until(terms.deadline) => {}
+            _ = stopping.changed() => {}
+        }
+    }
+}
+
+fn register(node: &Node, wanted: &[Wanted], notify: &Arc<Notify>) {
+    let topics = node.topics();
+    for want in wanted {
+        if let Ok(handle) = find(&topics, want) {
+            handle.register_fetch(notify);
+        }
+    }
+}
+
+fn is_enough(found: &[Found], terms: &Terms) -> bool {
+    let is_told = |found: &Found| found.failed() || found.diverging.is_some() || found.preferred.is_some();
+    let failed = found.iter().any(is_told);
+    // More is there than this answer takes, which ends with a segment and at its limits: waiting gains nothing.
+    let is_cut = found.iter().any(|found| found.has_more);
+    found.is_empty() || failed || is_cut || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
+}
+
+fn look(node: &Node, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
+    let topics = node.topics();
+    let mut left = terms.bytes_max;
+    let mut nothing_yet = true;
+    let look_at = |want: &Wanted| {
+        let found = match find(&topics, want) {
+            Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
+                Found::error(ErrorCode::NotLeaderOrFollower)
+            }
+            Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms.committed_only),
+            Err(code) => Found::error(code),
+        };
+        left = left.saturating_sub(found.bytes());
+        nothing_yet &= found.slice.is_none();
+        found
+    };
+    wanted.iter().map(look_at).collect()
+}
+
+fn find(topics: &TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    let topic = match &want.topic {
+        TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
+        TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
+    };
+    match topic.partition(want.partition) {
+        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
+        Some(PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
+        None => Err(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+/// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits
+/// (KIP-74).
+fn look_at(
+    topics: &TopicTable,
+    handle: &PartitionHandle,
+    want: &Wanted,
+    left: u64,
+    at_least_one: bool,
+    committed_only: bool,
+) -> Found {
+    if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
+        return Found::error(epoch_code(mismatch));
+    }
+    let terms = ReadTerms {
+        from: Offset(want.fetch_offset),
+        isolation: Isolation::of(committed_only),
+        upto: None,
+        bytes_max: left.min(want.bytes_max),
+        at_least_one,
+        last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
+    };
+    handle.read(&terms).map_or_else(|failure| unread(topics, handle, &terms, &failure), Found::read)
+}
+
+/// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may
+/// have the records; of CORRUPT_MESSAGE they tell the application, which can go on behind it.
+fn unread(topics: &TopicTable, handle: &PartitionHandle, terms: &ReadTerms, failure: &ReadFailure) -> Found {
+    match failure {
+        ReadFailure::Damaged(range) if topics.has_lost(handle, range) => {
+            let damaged_end = Some(range.end_offset.min(handle.bounds().end(terms.isolation)));
+            Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) }
+        }
+        failure => Found::error(read_code(failure)),
+    }
+}
+
+/// Builds the answer, leaving out what an incremental session has been told before.
+fn respond(
+    context: &Context,
+    turn: FetchTurn,
+    found: Vec<Found>,
+    terms: &Terms,
+) -> Result<Vec<ReplyPart>, Closed> {
+    let named = turn.select(&found);
+    let mut files = Vec::new();
+    let mut responses: Vec<FetchableTopicResponse> = Vec::new();
+    for ((want, found), named) in turn.wanted.iter().zip(found).zip(named) {
+        if !named {
+            continue;
+        }
+        let damaged_end = found.damaged_end.filter(|_| context.version() >= VERSION_WITH_ENDS);
+        let mut data = partition_data(want, found, terms, &mut files);
+        if let Some(end) = damaged_end {
+            data.diverging_epoch.end_offset = end.get();
+        }
+        match responses.last_mut() {
+            Some(last) if want.topic.is(&last.topic, last.topic_id) => last.partitions.push(data),
+            _ => {
+                let (topic, topic_id) = want.topic.fields();
+                responses.push(FetchableTopicResponse {
+                    topic,
+                    topic_id,
+                    partitions: vec![data],
+                    ..Default::default()
+                });
+            }
+        }
+    }
+    let mut response = FetchResponse { session_id: turn.session_id, responses, ..Default::default() };
+    leader_hints::in_fetch(context, &mut response);
+    context.reply_with_files(&response, &files)
+}
+
+fn partition_data(
+    want: &Wanted,
+    found: Found,
+    terms: &Terms,
+    files: &mut Vec<Extent<ServerDisk>>,
+) -> PartitionData {
+    let mut data = PartitionData {
+        partition_index: want.partition,
+        error_code: found.error.code(),
+        high_watermark: found.mark(|bounds| bounds.high_watermark),
+        last_stable_offset: found.mark(|bounds| bounds.last_stable_offset),
+        log_start_offset: found.mark(|bounds| bounds.log_start),
+        aborted_transactions: terms.committed_only.then(|| found.aborted.iter().map(aborted).collect()),
+        preferred_read_replica: found.preferred.map_or(-1, NodeId::get),
+        // librdkafka takes a null field for an error.
+        records: Records::Bytes(Bytes::new()),
+        ..Default::default()
+    };
+    if let Some((epoch, end)) = found.diverging {
+        data.diverging_epoch =
+            EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
+    }
+    if let Some(slice) = found.slice {
+        let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        data.records = Records::External { bytes: slice.bytes(), tag };
+        files.push(slice.extent);
+    }
+    data
+}
+
+fn aborted(transaction: &AbortedTransaction) -> WireAbortedTransaction {
+    WireAbortedTransaction {
+        producer_id: transaction.producer_id.get(),
+        first_offset: transaction.first_offset.get(),
+        ..Default::default()
+    }
+}

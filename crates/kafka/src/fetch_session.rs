@@ -1,0 +1,439 @@
+//! Incremental fetch sessions (KIP-227): what a client wants, remembered, so that it need not be repeated.
+//!
+//! A session remembers partitions and what was last said of each. An incremental request names only changes, an
+//! incremental answer only partitions with news. Sessions are bounded in number and size; a client that gets none
+//! fetches as before. Sessions are not bound to a connection, as in Kafka.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
+
+use crate::fetch::Found;
+use crate::metrics::KafkaMetrics;
+
+/// Partitions of one session, and of one request. One costs about 300 bytes.
+const SESSION_PARTITIONS_MAX: usize = 100_000;
+
+/// Partitions of all sessions together, which bounds their memory to about 150 MB. A client that would exceed it gets no
+/// session.
+const ALL_PARTITIONS_MAX: usize = 500_000;
+
+/// Longest topic name that is remembered: no topic has a longer one, and a request may name anything.
+const NAME_BYTES_MAX: usize = 249;
+
+/// A session that was not used for so long may be replaced by another client's, as in Kafka.
+const REPLACEABLE_AFTER: Duration = Duration::from_secs(120);
+
+/// First version with topic ids.
+const IDS_FROM: i16 = 13;
+
+const FINAL_EPOCH: i32 = -1;
+const INITIAL_EPOCH: i32 = 0;
+
+/// A topic as the request names it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TopicKey {
+    Name(Arc<str>),
+    Id([u8; 16]),
+}
+
+impl TopicKey {
+    /// The two fields of a response, of which each version sends one.
+    pub(crate) fn fields(&self) -> (String, [u8; 16]) {
+        match self {
+            Self::Name(name) => (name.to_string(), [0; 16]),
+            Self::Id(id) => (String::new(), *id),
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        match self {
+            Self::Name(name) => name.len() <= NAME_BYTES_MAX,
+            Self::Id(_) => true,
+        }
+    }
+
+    pub(crate) fn is(&self, name: &str, id: [u8; 16]) -> bool {
+        match self {
+            Self::Name(own) => &**own == name,
+            Self::Id(own) => *own == id,
+        }
+    }
+}
+
+/// One partition that a client wants to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) topic: TopicKey,
+    pub(crate) partition: i32,
+    pub(crate) fetch_offset: i64,
+    pub(crate) bytes_max: u64,
+    pub(crate) current_epoch: i32,
+    pub(crate) last_fetched_epoch: i32,
+}
+
+impl Wanted {
+    fn new(topic: TopicKey, partition: &FetchPartition) -> Self {
+        Self {
+            topic,
+            partition: partition.partition,
+            fetch_offset: partition.fetch_offset,
+            bytes_max: partition.partition_max_bytes.max(0).unsigned_abs().into(),
+            current_epoch: partition.current_leader_epoch,
+            last_fetched_epoch: partition.last_fetched_epoch,
+        }
+    }
+
+    fn key(&self) -> Key {
+        (self.topic.clone(), self.partition)
+    }
+}
+
+type Key = (TopicKey, i32);
+
+/// One request's part in a session, or a fetch without one.
+pub(crate) struct FetchTurn {
+    /// What to read, in the order in which limits are used up.
+    pub(crate) wanted: Vec<Wanted>,
+    /// For the answer; 0 without a session.
+    pub(crate) session_id: i32,
+    session: Option<Arc<Mutex<Session>>>,
+    incremental: bool,
+}
+
+/// What becomes of a fetch request.
+pub(crate) enum Admission {
+    Turn(FetchTurn),
+    Refused(ErrorCode),
+}
+
+/// What was last said of a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    high_watermark: i64,
+    last_stable_offset: i64,
+    log_start: i64,
+}
+
+#[derive(Debug)]
+struct Remembered {
+    wanted: Wanted,
+    said: Option<Said>,
+}
+
+#[derive(Debug)]
+struct Session {
+    next_epoch: i32,
+    uses_ids: bool,
+    partitions: HashMap<Key, Remembered>,
+    /// Those that got data go to the end, so that a small limit starves nobody.
+    order: VecDeque<Key>,
+    last_used: Instant,
+    /// Partitions of all sessions together.
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.partitions.len(), Ordering::Relaxed);
+    }
+}
+
+/// All sessions of the server.
+#[derive(Debug)]
+pub struct FetchSessions {
+    slots: usize,
+    sessions: Mutex<HashMap<i32, Arc<Mutex<Session>>>>,
+    /// Partitions that they remember together.
+    all: Arc<AtomicUsize>,
+    metrics: Arc<KafkaMetrics>,
+}
+
+impl FetchSessions {
+    /// Room for so many sessions.
+    pub fn new(slots: usize, metrics: Arc<KafkaMetrics>) -> Self {
+        Self { slots, sessions: Mutex::default(), all: Arc::default(), metrics }
+    }
+
+    /// Finds or makes the session that the request asks for, and what it wants to read now.
+    pub(crate) fn admit(&self, request: FetchRequest, version: i16) -> Admission {
+        let (id, epoch) = (request.session_id, request.session_epoch);
+        let named = request.topics.iter().map(|topic| topic.partitions.len()).sum::<usize>();
+        if named > SESSION_PARTITIONS_MAX {
+            return Admission::Refused(ErrorCode::InvalidRequest);
+        }
+        if epoch == FINAL_EPOCH || epoch == INITIAL_EPOCH {
+            if id != 0 {
+                self.remove(id);
+            }
+            let wanted = wanted(&request, version);
+            return Admission::Turn(self.begin(wanted, version, epoch == INITIAL_EPOCH));
+        }
+        let session = lock(&self.sessions).get(&id).cloned();
+        let Some(session) = session.filter(|_| id != 0) else {
+            return Admission::Refused(ErrorCode::FetchSessionIdNotFound);
+        };
+        let continued = lock(&session).continue_with(&request, version);
+        match continued {
+            Ok(wanted) => Admission::Turn(FetchTurn {
+                wanted,
+                session_id: id,
+                session: Some(session),
+                incremental: true,
+            }),
+            Err(code) => {
+                if code == ErrorCode::FetchSessionIdNotFound {
+                    self.remove(id);
+                }
+                Admission::Refused(code)
+            }
+        }
+    }
+
+    fn begin(&self, wanted: Vec<Wanted>, version: i16, with_session: bool) -> FetchTurn {
+        let session = if with_session { self.make(&wanted, version) } else { None };
+        let (session_id, session) = session.map_or((0, None), |(id, session)| (id, Some(session)));
+        FetchTurn { wanted, session_id, session, incremental: false }
+    }
+
+    fn make(&self, wanted: &[Wanted], version: i16) -> Option<(i32, Arc<Mutex<Session>>)> {
+        let all = self.all.load(Ordering::Relaxed) + wanted.len();
+        if wanted.is_empty() || wanted.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
+            return None;
+        }
+        if !wanted.iter().all(|want| want.topic.is_short()) {
+            return None;
+        }
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= self.slots {
+            let idle = sessions.iter().map(|(id, session)| (lock(session).last_used, *id)).min();
+            let (_, oldest) = idle.filter(|(used, _)| used.elapsed() >= REPLACEABLE_AFTER)?;
+            sessions.remove(&oldest);
+        }
+        let id = unused_id(&sessions)?;
+        let session = Arc::new(Mutex::new(Session::new(wanted, version >= IDS_FROM, &self.all)));
+        sessions.insert(id, Arc::clone(&session));
+        self.count(&sessions);
+        Some((id, session))
+    }
+
+    fn remove(&self, id: i32) {
+        let mut sessions = lock(&self.sessions);
+        sessions.remove(&id);
+        self.count(&sessions);
+    }
+
+    fn count(&self, sessions: &HashMap<i32, Arc<Mutex<Session>>>) {
+        self.metrics.fetch_sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+    }
+}
+
+/// A random id, so that a client of an earlier process does not hit upon another's session.
+fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
+    for _ in 0..16 {
+        let id = i32::try_from(tailrace_runtime::random::u64() >> 33).unwrap_or(0);
+        if id != 0 && !sessions.contains_key(&id) {
+            return Some(id);
+        }
+    }
+    None
+}
+
+impl Session {
+    fn new(wanted: &[Wanted], uses_ids: bool, all: &Arc<AtomicUsize>) -> Self {
+        let mut session = Self {
+            next_epoch: 1,
+            uses_ids,
+            partitions: HashMap::with_capacity(wanted.len()),
+            order: VecDeque::with_capacity(wanted.len()),
+            last_used: Instant::now(),
+            all: Arc::clone(all),
+        };
+        wanted.iter().for_each(|want| session.want(want.clone()));
+        session
+    }
+
+    fn want(&mut self, wanted: Wanted) {
+        let key = wanted.key();
+        match self.partitions.get_mut(&key) {
+            Some(remembered) => remembered.wanted = wanted,
+            None => {
+                self.order.push_back(key.clone());
+                self.partitions.insert(key, Remembered { wanted, said: None });
+                self.all.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn continue_with(&mut self, request: &FetchRequest, version: i16) -> Result<Vec<Wanted>, ErrorCode> {
+        if request.session_epoch != self.next_epoch {
+            return Err(ErrorCode::InvalidFetchSessionEpoch);
+        }
+        if self.uses_ids != (version >= IDS_FROM) {
+            return Err(ErrorCode::FetchSessionTopicIdError);
+        }
+        let added = wanted(request, version);
+        // Those that are known already count twice here; a client that comes so near the limit begins anew.
+        let count = |held: usize| if added.is_empty() { 0 } else { held + added.len() };
+        let is_too_large = count(self.partitions.len()) > SESSION_PARTITIONS_MAX
+            || count(self.all.load(Ordering::Relaxed)) > ALL_PARTITIONS_MAX;
+        if is_too_large || !added.iter().all(|want| want.topic.is_short()) {
+            return Err(ErrorCode::FetchSessionIdNotFound);
+        }
+        added.into_iter().for_each(|want| self.want(want));
+        let mut forgotten = false;
+        for topic in &request.forgotten_topics_data {
+            let key = topic_key(&topic.topic, topic.topic_id, version);
+            for &partition in &topic.partitions {
+                if self.partitions.remove(&(key.clone(), partition)).is_some() {
+                    self.all.fetch_sub(1, Ordering::Relaxed);
+                    forgotten = true;
+                }
+            }
+        }
+        if forgotten {
+            self.order.retain(|key| self.partitions.contains_key(key));
+        }
+        // Epochs run from 1 to the largest number and begin again at 1.
+        self.next_epoch = self.next_epoch.checked_add(1).unwrap_or(1);
+        self.last_used = Instant::now();
+        Ok(self.order.iter().map(|key| self.partitions[key].wanted.clone()).collect())
+    }
+
+    /// Which partitions the answer names; takes note of what it says.
+    fn select(&mut self, wanted: &[Wanted], found: &[Found], incremental: bool) -> Vec<bool> {
+        let mut any_data = false;
+        let mut named = Vec::with_capacity(found.len());
+        for (want, found) in wanted.iter().zip(found) {
+            let said = Said {
+                high_watermark: found.mark(|bounds| bounds.high_watermark),
+                last_stable_offset: found.mark(|bounds| bounds.last_stable_offset),
+                log_start: found.mark(|bounds| bounds.log_start),
+            };
+            any_data |= found.has_data();
+            let remembered = self.partitions.get_mut(&want.key());
+            // An error is repeated until it is gone, so it counts as nothing said.
+            let before =
+                remembered.and_then(|r| std::mem::replace(&mut r.said, (!found.failed()).then_some(said)));
+            named.push(!incremental || found.is_news() || before != Some(said));
+        }
+        if any_data {
+            self.last_to_the_end(wanted, found);
+        }
+        named
+    }
+
+    fn last_to_the_end(&mut self, wanted: &[Wanted], found: &[Found]) {
+        let served: std::collections::HashSet<Key> = wanted
+            .iter()
+            .zip(found)
+            .filter(|(_, found)| found.has_data())
+            .map(|(want, _)| want.key())
+            .collect();
+        let (last, first): (VecDeque<Key>, VecDeque<Key>) =
+            std::mem::take(&mut self.order).into_iter().partition(|key| served.contains(key));
+        self.order = first.into_iter().chain(last).collect();
+    }
+}
+
+impl FetchTurn {
+    /// Which of `wanted` the answer names.
+    pub(crate) fn select(&self, found: &[Found]) -> Vec<bool> {
+        match &self.session {
+            Some(session) => lock(session).select(&self.wanted, found, self.incremental),
+            None => vec![true; found.len()],
+        }
+    }
+}
+
+/// What is named twice counts once, as it is named last. So it is in Kafka.
+fn wanted(request: &FetchRequest, version: i16) -> Vec<Wanted> {
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut places = HashMap::new();
+    for topic in &request.topics {
+        let key = topic_key(&topic.topic, topic.topic_id, version);
+        for partition in &topic.partitions {
+            let want = Wanted::new(key.clone(), partition);
+            match places.entry(want.key()) {
+                Entry::Vacant(place) => {
+                    place.insert(wanted.len());
+                    wanted.push(want);
+                }
+                Entry::Occupied(place) => wanted[*place.get()] = want,
+            }
+        }
+    }
+    wanted
+}
+
+fn topic_key(name: &str, id: [u8; 16], version: i16) -> TopicKey {
+    if version >= IDS_FROM { TopicKey::Id(id) } else { TopicKey::Name(name.into()) }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks leaves them half-changed by a panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_kafka_wire::messages::fetch_request::FetchTopic;
+
+    use super::*;
+
+    fn request(id: i32, epoch: i32, name: &str, partitions: std::ops::Range<i32>) -> FetchRequest {
+        let partitions =
+            partitions.map(|partition| FetchPartition { partition, ..Default::default() }).collect();
+        FetchRequest {
+            session_id: id,
+            session_epoch: epoch,
+            topics: vec![FetchTopic { topic: name.to_owned(), partitions, ..Default::default() }],
+            ..Default::default()
+        }
+    }
+
+    fn sessions() -> FetchSessions {
+        FetchSessions::new(1000, Arc::new(KafkaMetrics::new(|_| None)))
+    }
+
+    fn session_id(sessions: &FetchSessions, request: FetchRequest) -> Result<i32, ErrorCode> {
+        match sessions.admit(request, 12) {
+            Admission::Turn(turn) => Ok(turn.session_id),
+            Admission::Refused(code) => Err(code),
+        }
+    }
+
+    #[test]
+    fn all_sessions_together_remember_a_bounded_number_of_partitions() {
+        let sessions = sessions();
+        let large = || request(0, 0, "t", 0..100_000);
+        let ids: Vec<_> = (0..5).map(|_| session_id(&sessions, large()).expect("a turn")).collect();
+        assert!(ids.iter().all(|&id| id != 0));
+        assert_eq!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0), "there is no room");
+        assert_eq!(
+            session_id(&sessions, request(ids[0], 1, "u", 0..1)),
+            Err(ErrorCode::FetchSessionIdNotFound)
+        );
+        assert_eq!(sessions.all.load(Ordering::Relaxed), 400_000, "the session that grew too large is gone");
+        assert_ne!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0));
+        assert_eq!(session_id(&sessions, request(ids[1], -1, "t", 0..1)), Ok(0));
+        assert_eq!(sessions.all.load(Ordering::Relaxed), 300_001);
+    }
+
+    #[test]
+    fn names_that_no_topic_can_have_are_not_remembered() {
+        let sessions = sessions();
+        let id = session_id(&sessions, request(0, 0, "t", 0..1)).expect("a turn");
+        let long = "x".repeat(30_000);
+        assert_eq!(session_id(&sessions, request(0, 0, &long, 0..1)), Ok(0));
+        assert_eq!(
+            session_id(&sessions, request(id, 1, &long, 0..1)),
+            Err(ErrorCode::FetchSessionIdNotFound)
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! FindCoordinator (10). The leader of a partition of an internal topic coordinates what is kept there.
+//!
+//! Any id is answered, whether its group exists or not. The keys of share groups' state are GROUP:TOPIC_ID:PARTITION (KIP-932).
+
+use std::sync::Arc;
+
+use tailrace_coordination::share::SharePartitionKey;
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::find_coordinator_request::FindCoordinatorRequest;
+use tailrace_kafka_wire::messages::find_coordinator_response::{Coordinator, FindCoordinatorResponse};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+
+use crate::commands::ITEMS_MAX;
+use crate::context::Context;
+use crate::topology::{self, NodeAddress};
+use tailrace_node::cluster::leaders::leader_of;
+
+/// First version with several keys in one request.
+const KEYS_FROM: i16 = 4;
+
+/// Types of coordinators in the protocol.
+const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
+const SHARE: i8 = 2;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: FindCoordinatorRequest,
+) -> FindCoordinatorResponse {
+    let kind = request.key_type;
+    if context.version() < KEYS_FROM {
+        let this = coordinator(&context, kind, &request.key).await;
+        return FindCoordinatorResponse {
+            error_code: this.error_code,
+            error_message: this.error_message,
+            node_id: this.node_id,
+            host: this.host,
+            port: this.port,
+            ..Default::default()
+        };
+    }
+    // Each answer is longer than its question; nobody has this many groups.
+    let keys: Vec<_> = request.coordinator_keys.into_iter().take(ITEMS_MAX).collect();
+    let mut coordinators = Vec::with_capacity(keys.len());
+    for key in keys {
+        let found = coordinator(&context, kind, &key).await;
+        coordinators.push(Coordinator { key, ..found });
+    }
+    FindCoordinatorResponse { coordinators, ..Default::default() }
+}
+
+async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
+    let here = context.node();
+    if kind == SHARE && SharePartitionKey::parse(key).is_none() {
+        return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
+    }
+    if !matches!(kind, GROUP | TRANSACTION | SHARE) {
+        return refused("Unknown coordinator type.");
+    }
+    if here.links.peers().is_none() {
+        return at(&topology::this_node(context));
+    }
+    let coordinators = &here.coordinators;
+    let (topic, partition) = match kind {
+        GROUP => (CONSUMER_OFFSETS_TOPIC, coordinators.groups.partition_of(here, key).await),
+        TRANSACTION => (TRANSACTION_STATE_TOPIC, coordinators.transactions.partition_of(here, key).await),
+        _ => (SHARE_GROUP_STATE_TOPIC, coordinators.shares.partition_of(here, key).await),
+    };
+    let leader = match partition {
+        Ok(partition) => {
+            let topic = here.topics().by_name(topic);
+            topic.and_then(|topic| leader_of(here, &topic, partition))
+        }
+        Err(failure) => return unavailable(&failure.to_string()),
+    };
+    match leader.and_then(|(node, _)| topology::live_node(context, node)) {
+        Some(node) => at(&node),
+        None => unavailable("The coordinator is not available."),
+    }
+}
+
+fn unavailable(reason: &str) -> Coordinator {
+    Coordinator { error_code: ErrorCode::CoordinatorNotAvailable.code(), ..refused(reason) }
+}
+
+fn refused(reason: &str) -> Coordinator {
+    Coordinator {
+        node_id: -1,
+        port: -1,
+        error_code: ErrorCode::InvalidRequest.code(),
+        error_message: Some(reason.to_owned()),
+        ..Default::default()
+    }
+}
+
+fn at(node: &NodeAddress) -> Coordinator {
+    Coordinator { node_id: node.id, host: node.host.clone(), port: node.port, ..Default::default() }
+}

@@ -1,0 +1,231 @@
+//! What the handlers of groups share: the road to the coordinator, and from its refusals to error codes.
+
+use std::sync::Arc;
+
+use tailrace_coordination::coordinator::Token;
+use tailrace_coordination::groups::{
+    ClassicEvent, ClassicReply, ClientIdentity, ConsumerEvent, ConsumerReply, GroupCoordinator, GroupError,
+    GroupEvent, GroupReply, OffsetsEvent, OffsetsReply, ShareEvent, ShareReply, TopicReference,
+};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_metadata::MetadataImage;
+use tailrace_types::{LeaderEpoch, ProducerId};
+
+use crate::context::Context;
+use crate::errors::coordinator_code;
+use tailrace_node::coordinators::{CoordinatorFailure, Pending};
+
+/// What is told of a partition that does not exist, in a commit by any member: Kafka asks for that before it asks the group.
+pub(super) fn unknown_code(image: &MetadataImage, topic: &TopicReference, index: i32) -> Option<ErrorCode> {
+    let (known, unknown) = match topic {
+        TopicReference::Name(name) => (image.topic(name), ErrorCode::UnknownTopicOrPartition),
+        TopicReference::Id(id) => (image.topic_by_id(*id), ErrorCode::UnknownTopicId),
+    };
+    match known {
+        None => Some(unknown),
+        Some(topic) if !(0..topic.partitions).contains(&index) => Some(ErrorCode::UnknownTopicOrPartition),
+        Some(_) => None,
+    }
+}
+
+/// An answer of a group's coordinator that is due, or the reason why none will come.
+pub(crate) struct PendingGroup(Result<Pending<GroupReply>, CoordinatorFailure>);
+
+impl PendingGroup {
+    /// The answer to any event.
+    pub(crate) async fn reply(self) -> Result<GroupReply, ErrorCode> {
+        match self.0 {
+            Ok(pending) => pending.reply().await.map_err(|failure| coordinator_code(&failure)),
+            Err(failure) => Err(coordinator_code(&failure)),
+        }
+    }
+
+    /// The answer to a classic event.
+    pub(crate) async fn classic(self) -> Result<ClassicReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Classic(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event of the consumer protocol.
+    pub(crate) async fn consumer(self) -> Result<ConsumerReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Consumer(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event of the share protocol.
+    pub(crate) async fn share(self) -> Result<ShareReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Share(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+
+    /// The answer to an event about offsets.
+    pub(crate) async fn offsets(self) -> Result<OffsetsReply, ErrorCode> {
+        match self.reply().await? {
+            GroupReply::Offsets(reply) => Ok(reply),
+            _ => Err(ErrorCode::UnknownServerError),
+        }
+    }
+}
+
+/// Most characters of a client's reason that get into the server's log. Kafka's clients send no more.
+const REASON_CHARS_MAX: usize = 255;
+
+/// A reason that a client gives for what it does (KIP-800), as much of it as goes into the server's log.
+pub(crate) fn reason_for_log(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
+}
+
+impl Context {
+    /// Submits an event to the coordinator of a group. Returns when it is decided.
+    pub(crate) async fn submit_group(
+        &self,
+        group: &str,
+        event: impl FnOnce(Token) -> GroupEvent + Send + 'static,
+    ) -> PendingGroup {
+        PendingGroup(self.node().coordinators.groups.submit(self.node(), group, event).await)
+    }
+
+    /// Submits an event of the classic protocol. Returns when it is decided.
+    pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Classic { token, group: id, event };
+        PendingGroup(self.node().coordinators.groups.submit(self.node(), &group, event).await)
+    }
+
+    /// Submits an event of the consumer protocol. Returns when it is decided.
+    pub(crate) async fn submit_consumer(&self, group: String, event: ConsumerEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Consumer { token, group: id, event };
+        PendingGroup(self.node().coordinators.groups.submit(self.node(), &group, event).await)
+    }
+
+    /// Submits an event of the share protocol. Returns when it is decided.
+    pub(crate) async fn submit_share_group(&self, group: String, event: ShareEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Share { token, group: id, event };
+        PendingGroup(self.node().coordinators.groups.submit(self.node(), &group, event).await)
+    }
+
+    /// Submits an event about offsets. Returns when it is decided.
+    pub(crate) async fn submit_offsets(&self, group: String, event: OffsetsEvent) -> PendingGroup {
+        let id: Arc<str> = Arc::from(group.as_str());
+        let event = move |token| GroupEvent::Offsets { token, group: id, event };
+        PendingGroup(self.node().coordinators.groups.submit(self.node(), &group, event).await)
+    }
+
+    /// Submits an event about offsets to a partition's coordinator of groups, if `holds` is true of it then. `None` if it is not.
+    pub(crate) async fn submit_offsets_if(
+        &self,
+        partition: i32,
+        group: &str,
+        holds: impl FnOnce(&GroupCoordinator, LeaderEpoch) -> bool + Send + 'static,
+        event: OffsetsEvent,
+    ) -> Option<PendingGroup> {
+        let group: Arc<str> = Arc::from(group);
+        let event = move |token| GroupEvent::Offsets { token, group, event };
+        let submitted = self.node().coordinators.groups.submit_if(self.node(), partition, holds, event).await;
+        submitted.transpose().map(PendingGroup)
+    }
+
+    /// How many transactions of a producer have ended in a partition of offsets, see
+    /// [`GroupCoordinator::transactions_ended`], as the coordinator of which epoch counts. `None` if the partition's coordinator is not
+    /// loaded.
+    pub(crate) async fn transactions_ended(
+        &self,
+        partition: i32,
+        producer: ProducerId,
+    ) -> Option<(LeaderEpoch, Option<u64>)> {
+        let look = |core: &GroupCoordinator, epoch| (epoch, core.transactions_ended(producer));
+        self.node().coordinators.groups.peek(self.node(), partition, look).await
+    }
+
+    /// Who the client is, as descriptions of groups show it.
+    pub(crate) fn client_identity(&self) -> ClientIdentity {
+        ClientIdentity {
+            client_id: self.header.client_id.clone().unwrap_or_default(),
+            // With the slash that Java puts before addresses.
+            client_host: format!("/{}", self.session.peer.ip().to_canonical()),
+        }
+    }
+}
+
+/// A member id that nobody has: the client's name, or its static identity, and random digits.
+pub(crate) fn fresh_member_id(prefix: &str) -> Arc<str> {
+    format!("{prefix}-{}", uuid_text(tailrace_runtime::random::bytes16())).into()
+}
+
+/// 16 random bytes as a UUID of version 4 (RFC 9562).
+fn uuid_text(mut bytes: [u8; 16]) -> String {
+    bytes[6] = (bytes[6] & 0x0f) | 0x40;
+    bytes[8] = (bytes[8] & 0x3f) | 0x80;
+    let mut text = String::with_capacity(36);
+    for (number, byte) in bytes.iter().enumerate() {
+        if matches!(number, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// What a client is told beside the code: the fact, and what to do where that is not plain.
+pub(crate) fn group_message(error: &GroupError) -> String {
+    match error {
+        GroupError::FencedMemberEpoch { .. } => {
+            format!("{error}; it must give up all its partitions and join again with epoch 0.")
+        }
+        GroupError::InvalidRequest { .. }
+        | GroupError::UnsupportedAssignor { .. }
+        | GroupError::InvalidRegularExpression { .. } => error.to_string(),
+        _ => format!("{error}."),
+    }
+}
+
+/// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.
+pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
+    match error {
+        GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
+        GroupError::GroupNotFound { .. } | GroupError::NotUpgradable { .. } => ErrorCode::GroupIdNotFound,
+        GroupError::UnknownMember { .. } => ErrorCode::UnknownMemberId,
+        GroupError::MemberIdRequired { .. } => ErrorCode::MemberIdRequired,
+        GroupError::FencedInstance { .. } => ErrorCode::FencedInstanceId,
+        GroupError::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
+        GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
+        GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
+        GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::FencedProducer { .. } => ErrorCode::InvalidProducerEpoch,
+        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        GroupError::InconsistentProtocol { .. } => ErrorCode::InconsistentGroupProtocol,
+        GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,
+        GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
+        GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
+        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
+        GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
+        GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,
+        GroupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        GroupError::UnknownTopicId => ErrorCode::UnknownTopicId,
+        GroupError::ClientTooOld => ErrorCode::UnsupportedVersion,
+        GroupError::TooMany { .. } => ErrorCode::PolicyViolation,
+        GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,
+        GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
+        GroupError::InvalidRegularExpression { .. } => ErrorCode::InvalidRegularExpression,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn member_ids_end_in_a_uuid_of_version_4() {
+        assert_eq!(uuid_text([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+        assert_ne!(fresh_member_id("a"), fresh_member_id("a"));
+    }
+}

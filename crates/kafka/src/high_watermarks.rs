@@ -1,0 +1,32 @@
+//! Where a partition ends that another node may lead: the coordinator of a share group is asked about partitions of all nodes.
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::Offset;
+
+use crate::lookup::online;
+use tailrace_node::Node;
+use tailrace_node::ask::{HighWatermarkOf, ask};
+use tailrace_node::cluster::leaders::leader_of;
+use tailrace_node::partitions::Topic;
+
+/// The high watermark, from the node that leads the partition.
+///
+/// # Errors
+/// There is no such partition, or nobody leads it or answers just now.
+pub(crate) async fn high_watermark(node: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
+    match online(topic, index) {
+        Ok(handle) => Ok(handle.reader.high_watermark().offset()),
+        Err(ErrorCode::NotLeaderOrFollower) => at_leader(node, topic, index).await,
+        Err(code) => Err(code),
+    }
+}
+
+async fn at_leader(here: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
+    let (node, _) = leader_of(here, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
+    let asked = ask(&here.links, node, HighWatermarkOf::new(topic.id, index)).await;
+    let found = asked.unwrap_or_else(|error| {
+        tracing::debug!(%node, %error, "the end of a partition could not be asked for");
+        None
+    });
+    found.map(Offset).ok_or(ErrorCode::LeaderNotAvailable)
+}

@@ -1,0 +1,73 @@
+//! InitProducerId (22): a producer id for an idempotent producer, or the right to write under a transactional id.
+
+use std::sync::Arc;
+
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{InitProducer, TransactionEvent, TransactionReply};
+use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
+use tailrace_kafka_wire::messages::init_producer_id_response::InitProducerIdResponse;
+use tailrace_kafka_wire::{ErrorCode, Reader};
+
+use crate::closed::Closed;
+use crate::commands::Refusal;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::transactions::{ask, fenced_from, fresh_id, producer, unexpected};
+
+/// First version whose clients know PRODUCER_FENCED.
+const FENCED_FROM: i16 = 4;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: InitProducerIdRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    // Both or none: who the client thinks it is. Without a transactional id it gets a fresh id in any case.
+    if (request.producer_id < 0) != (request.producer_epoch < 0) {
+        return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRequest))?));
+    }
+    match request.transactional_id.clone() {
+        None => Ok(Decided::Reply(context.reply(&idempotent(&context).await)?)),
+        Some(transactional_id) => Ok(transactional(context, request, transactional_id).await),
+    }
+}
+
+async fn idempotent(context: &Context) -> InitProducerIdResponse {
+    match fresh_id(context.node()).await {
+        Ok(id) => InitProducerIdResponse { producer_id: id.get(), ..Default::default() },
+        Err(Refusal { code, .. }) => refused(code),
+    }
+}
+
+async fn transactional(
+    context: Arc<Context>,
+    request: InitProducerIdRequest,
+    transactional_id: String,
+) -> Decided {
+    let expected = (request.producer_id >= 0).then(|| producer(request.producer_id, request.producer_epoch));
+    let (id, timeout_ms) = (transactional_id.clone(), request.transaction_timeout_ms);
+    let event = move |token, fresh| {
+        let transactional_id = id.clone();
+        TransactionEvent::Init(InitProducer { token, transactional_id, timeout_ms, expected, fresh })
+    };
+    let asked = ask(context.node(), &transactional_id, event).await;
+    let version = context.version();
+    answer_later(context, async move {
+        match asked.reply().await {
+            Ok(TransactionReply::Initialized(TransactionalProducer { id, epoch })) => {
+                tracing::debug!(transactional_id, producer = %id, %epoch, "a transactional producer begins");
+                InitProducerIdResponse {
+                    producer_id: id.get(),
+                    producer_epoch: epoch.get(),
+                    ..Default::default()
+                }
+            }
+            Ok(reply) => refused(unexpected(&reply).code),
+            Err(Refusal { code, message }) => {
+                tracing::info!(transactional_id, %message, "a transactional producer cannot begin");
+                refused(fenced_from(version, FENCED_FROM, code))
+            }
+        }
+    })
+}
+
+fn refused(code: ErrorCode) -> InitProducerIdResponse {
+    InitProducerIdResponse { error_code: code.code(), producer_epoch: -1, ..Default::default() }
+}

@@ -1,0 +1,64 @@
+//! LeaveGroup (13): members leave a group, or an administrator removes them.
+
+use std::sync::Arc;
+
+use tailrace_coordination::groups::{ClassicEvent, ClassicReply, LeavingMember};
+use tailrace_kafka_wire::messages::leave_group_request::{LeaveGroupRequest, MemberIdentity};
+use tailrace_kafka_wire::messages::leave_group_response::{LeaveGroupResponse, MemberResponse};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::groups::{group_code, reason_for_log};
+
+/// First version in which several members may leave at once (KIP-345).
+const MEMBERS_FROM: i16 = 3;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: LeaveGroupRequest = decode(&context, reader)?;
+    let batched = context.version() >= MEMBERS_FROM;
+    let members = if batched {
+        request.members
+    } else {
+        vec![MemberIdentity { member_id: request.member_id, ..Default::default() }]
+    };
+    for member in &members {
+        if let Some(reason) = &member.reason {
+            let (group, id, reason) = (&request.group_id, &member.member_id, reason_for_log(reason));
+            let instance = member.group_instance_id.as_deref();
+            tracing::debug!(group, member = id, instance, ?reason, "a member leaves");
+        }
+    }
+    let leaving = members.iter().map(|member| LeavingMember {
+        member: Arc::from(member.member_id.as_str()),
+        instance: member.group_instance_id.as_deref().map(Arc::from),
+    });
+    let event = ClassicEvent::Leave(leaving.collect());
+    let pending = context.submit_classic(request.group_id, event).await;
+    Ok(answer_later(context, async move {
+        let fates = match pending.classic().await {
+            Ok(ClassicReply::Leave(Ok(fates))) => fates,
+            Ok(ClassicReply::Leave(Err(error))) => return refused(group_code(&error)),
+            Ok(_) => return refused(ErrorCode::UnknownServerError),
+            Err(code) => return refused(code),
+        };
+        let codes = fates.iter().map(|fate| fate.as_ref().map_or_else(group_code, |()| ErrorCode::None));
+        if !batched {
+            return refused(codes.into_iter().next().unwrap_or(ErrorCode::None));
+        }
+        let answer = |(member, code): (MemberIdentity, ErrorCode)| MemberResponse {
+            member_id: member.member_id,
+            group_instance_id: member.group_instance_id,
+            error_code: code.code(),
+            ..Default::default()
+        };
+        LeaveGroupResponse {
+            members: members.into_iter().zip(codes).map(answer).collect(),
+            ..Default::default()
+        }
+    }))
+}
+
+fn refused(code: ErrorCode) -> LeaveGroupResponse {
+    LeaveGroupResponse { error_code: code.code(), ..Default::default() }
+}

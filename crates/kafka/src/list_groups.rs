@@ -1,0 +1,36 @@
+//! ListGroups (16): all groups of all coordinators, or those in some states and of some kinds.
+
+use std::sync::Arc;
+
+use tailrace_coordination::groups::{GroupEvent, GroupFilter, GroupReply, GroupSummary};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::list_groups_request::ListGroupsRequest;
+use tailrace_kafka_wire::messages::list_groups_response::{ListGroupsResponse, ListedGroup};
+
+use crate::context::Context;
+use crate::errors::coordinator_code;
+
+pub(crate) async fn handle(context: Arc<Context>, request: ListGroupsRequest) -> ListGroupsResponse {
+    let filter = GroupFilter { states: request.states_filter, kinds: request.types_filter };
+    let event = move |token| GroupEvent::List { token, filter: filter.clone() };
+    let mut response = ListGroupsResponse::default();
+    for reply in context.node().coordinators.groups.submit_all(context.node(), event).await {
+        match reply {
+            Ok(GroupReply::List(groups)) => response.groups.extend(groups.into_iter().map(listed)),
+            Ok(_) => response.error_code = ErrorCode::UnknownServerError.code(),
+            // What can be listed is listed; the code says that there is more.
+            Err(failure) => response.error_code = coordinator_code(&failure).code(),
+        }
+    }
+    response
+}
+
+fn listed(group: GroupSummary) -> ListedGroup {
+    ListedGroup {
+        group_id: group.group.to_string(),
+        protocol_type: group.protocol_type,
+        group_state: group.state.name().to_owned(),
+        group_type: group.kind.name().to_owned(),
+        ..Default::default()
+    }
+}

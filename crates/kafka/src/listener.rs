@@ -1,0 +1,159 @@
+//! The Kafka listener: accepts within the limits, counts, and lets each connection run as a task of its own.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
+use tailrace_config::BrokerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::closed::Closed;
+use crate::connection::Connection;
+use crate::server::KafkaServer;
+use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_runtime::transport::Transport;
+use tailrace_runtime::{stopped, task};
+
+/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Open connections for each address.
+type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
+
+/// Accepts until the server stops, then lets connections end within `grace`.
+pub async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Duration) {
+    let per_address = PerAddress::default();
+    let mut stopping = server.node.stopping.subscribe();
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => admit(stream, peer, &server, &per_address, &mut connections),
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a connection failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = stopped(&mut stopping) => break,
+        }
+    }
+    drop(listener);
+    let all_ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, all_ended).await.is_err() {
+        tracing::warn!(left = connections.len(), "connections were cut at the end of the grace period");
+        connections.shutdown().await;
+    }
+}
+
+fn admit(
+    stream: TcpStream,
+    peer: SocketAddr,
+    server: &Arc<KafkaServer>,
+    per_address: &PerAddress,
+    connections: &mut JoinSet<()>,
+) {
+    let Some(place) = Place::take(server, per_address, peer.ip()) else { return };
+    let Ok(local) = stream.local_addr() else { return };
+    if tune(&stream, &server.node.config()).is_err() {
+        return;
+    }
+    server.metrics.connections_accepted.inc();
+    let server = Arc::clone(server);
+    connections.spawn(task(async move {
+        let _place = place;
+        let closed = match secure(stream, &server).await {
+            Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&server)).run().await,
+            Err(closed) => closed,
+        };
+        match closed.reason() {
+            None => tracing::debug!(%peer, reason = %closed, "connection closed"),
+            Some(reason) => {
+                server.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+                tracing::info!(%peer, reason = %closed, "connection cut");
+            }
+        }
+    }));
+}
+
+/// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
+async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
+    let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
+        return Ok(Transport::Plain(stream));
+    };
+    let mut stopping = server.node.stopping.subscribe();
+    tokio::select! {
+        accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
+        () = stopped(&mut stopping) => Err(Closed::Stopping),
+    }
+}
+
+fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {
+    // Without it small answers wait for the client's acknowledgement of earlier ones.
+    stream.set_nodelay(true)?;
+    if let Ok(bytes @ 1..) = usize::try_from(config.socket_send_buffer_bytes) {
+        set_socket_send_buffer_size(stream, bytes)?;
+    }
+    if let Ok(bytes @ 1..) = usize::try_from(config.socket_receive_buffer_bytes) {
+        set_socket_recv_buffer_size(stream, bytes)?;
+    }
+    Ok(())
+}
+
+/// A connection's place among the allowed ones; given back when dropped.
+struct Place {
+    server: Arc<KafkaServer>,
+    per_address: PerAddress,
+    address: IpAddr,
+}
+
+impl Place {
+    fn take(server: &Arc<KafkaServer>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
+        let config = server.node.config();
+        let refused = |reason| {
+            server.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+            tracing::debug!(%address, reason, "connection refused");
+            None
+        };
+        let open = server.connections.load(Ordering::Acquire);
+        if open >= usize::try_from(config.max_connections).unwrap_or(usize::MAX) {
+            return refused("max.connections");
+        }
+        let mut counts = lock(per_address);
+        let count = counts.entry(address).or_insert(0);
+        if *count >= config.max_connections_per_ip {
+            if *count == 0 {
+                counts.remove(&address);
+            }
+            return refused("max.connections.per.ip");
+        }
+        *count += 1;
+        drop(counts);
+        server.connections.fetch_add(1, Ordering::AcqRel);
+        server.metrics.connections.inc();
+        Some(Self { server: Arc::clone(server), per_address: Arc::clone(per_address), address })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.per_address);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+        self.server.connections.fetch_sub(1, Ordering::AcqRel);
+        self.server.metrics.connections.dec();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Counting cannot panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

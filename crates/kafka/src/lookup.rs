@@ -1,0 +1,84 @@
+//! Finding what requests name: topics and partitions; and what a client may do with them.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::{TopicName, TopicNameError};
+
+use crate::commands::Refusal;
+use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, TopicTable};
+
+/// Everything that a client may do with a topic, as bits of Kafka's `AclOperation`: read, write, create, delete, alter,
+/// describe, and describe and alter its configuration. Without users everybody may.
+pub(crate) const TOPIC_OPERATIONS: i32 = 0b1101_1111_1000;
+
+/// Everything that a client may do with the cluster: create, alter, describe, act as a broker, describe and alter
+/// its configuration, write idempotently.
+pub(crate) const CLUSTER_OPERATIONS: i32 = 0b1_1111_1010_0000;
+
+/// Everything that a client may do with a group: read, delete, describe, describe and alter its configuration.
+pub(crate) const GROUP_OPERATIONS: i32 = 0b1101_0100_1000;
+
+/// "Not asked for" in a field of operations.
+pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
+
+/// The partition, if this node leads it.
+pub(crate) fn online(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    match topic.partition(index) {
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
+        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
+        None => Err(ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+/// The partition, if this node has a replica of it, leading or not.
+pub(crate) fn replica(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    match topic.partition(index) {
+        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+        _ => online(topic, index),
+    }
+}
+
+/// As [`replica`], from the topic's name on.
+pub(crate) fn replica_by_name(
+    topics: &TopicTable,
+    name: &str,
+    index: i32,
+) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    let topic = topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    replica(&topic, index)
+}
+
+/// As [`online`], from the topic's name on.
+pub(crate) fn online_by_name(
+    topics: &TopicTable,
+    name: &str,
+    index: i32,
+) -> Result<Arc<PartitionHandle>, ErrorCode> {
+    let topic = topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    online(&topic, index)
+}
+
+/// Refuses names that no topic can have.
+pub(crate) fn legal_name(name: &str) -> Result<(), Refusal> {
+    match TopicName::new(name) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(illegal_name(&error)),
+    }
+}
+
+fn illegal_name(error: &TopicNameError) -> Refusal {
+    Refusal::new(ErrorCode::InvalidTopicException, format!("Topic name is invalid: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_those_that_kafka_reports() {
+        assert_eq!((TOPIC_OPERATIONS, CLUSTER_OPERATIONS), (3576, 8096));
+        assert_eq!(GROUP_OPERATIONS, 3400);
+    }
+}

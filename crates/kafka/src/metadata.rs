@@ -1,0 +1,200 @@
+//! Metadata (3): the node, and topics with their partitions. Creates topics that are asked for where that is allowed.
+//!
+//! Topics come from the table of opened ones: what is named here can be produced to at once. A topic that is created
+//! on the way is part of the same answer, where Kafka would make the client ask again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
+use tailrace_kafka_wire::messages::metadata_response::{
+    MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use tailrace_metadata::{Command, CreateTopic, Requester, is_internal_topic};
+use tailrace_types::TopicId;
+
+use crate::commands::Mode;
+use crate::context::Context;
+use crate::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
+use crate::topology;
+use tailrace_node::partitions::Topic;
+use tailrace_runtime::random;
+
+/// In version 0 an empty list asks for all topics, later null does.
+const NULL_IS_ALL_FROM: i16 = 1;
+
+/// First version whose answer may leave a name out, and whose request may.
+const IDS_FROM: i16 = 12;
+
+/// Topics after which other tasks get their turn.
+const TURN: usize = 256;
+
+pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> MetadataResponse {
+    let all = match &request.topics {
+        None => true,
+        Some(topics) => topics.is_empty() && context.version() < NULL_IS_ALL_FROM,
+    };
+    let operations =
+        if request.include_topic_authorized_operations { TOPIC_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let wanted = request.topics.unwrap_or_default();
+    let mut topics = if all {
+        all_topics(&context).await
+    } else {
+        let may_create =
+            request.allow_auto_topic_creation && context.node().config().auto_create_topics_enable;
+        some_topics(&context, wanted, may_create).await
+    };
+    for topic in &mut topics {
+        topic.topic_authorized_operations = operations;
+    }
+    let brokers = topology::live_nodes(&context).into_iter().map(|node| MetadataResponseBroker {
+        node_id: node.id,
+        host: node.host,
+        port: node.port,
+        rack: node.rack,
+        ..Default::default()
+    });
+    MetadataResponse {
+        brokers: brokers.collect(),
+        cluster_id: Some(context.node().cluster_id.clone()),
+        controller_id: topology::controller(context.node()),
+        topics,
+        cluster_authorized_operations: if request.include_cluster_authorized_operations {
+            CLUSTER_OPERATIONS
+        } else {
+            OPERATIONS_NOT_ASKED
+        },
+        ..Default::default()
+    }
+}
+
+async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
+    let table = Arc::clone(&context.node().topics());
+    let mut topics = Vec::with_capacity(table.iter().len());
+    let mut charges = context.charges();
+    for topic in table.iter() {
+        let topic = known(context, topic);
+        charges.add(bytes_of(&topic)).await;
+        topics.push(topic);
+        if topics.len() % TURN == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    topics
+}
+
+async fn some_topics(
+    context: &Context,
+    wanted: Vec<MetadataRequestTopic>,
+    may_create: bool,
+) -> Vec<MetadataResponseTopic> {
+    let mut seen = HashSet::new();
+    let mut topics = Vec::new();
+    let mut charges = context.charges();
+    for (number, topic) in wanted.into_iter().enumerate() {
+        if number % TURN == TURN - 1 {
+            tokio::task::yield_now().await;
+        }
+        // As in Kafka a topic that is named twice is answered once.
+        if seen.insert((topic.name.clone(), topic.topic_id)) {
+            let topic = one_topic(context, topic, may_create).await;
+            charges.add(bytes_of(&topic)).await;
+            topics.push(topic);
+        }
+    }
+    topics
+}
+
+/// What a topic takes in the answer, about.
+fn bytes_of(topic: &MetadataResponseTopic) -> usize {
+    const PARTITION_BYTES: usize = 256;
+    PARTITION_BYTES * (1 + topic.partitions.len())
+}
+
+async fn one_topic(
+    context: &Context,
+    wanted: MetadataRequestTopic,
+    may_create: bool,
+) -> MetadataResponseTopic {
+    let id = TopicId(wanted.topic_id);
+    let ids_allowed = context.version() >= IDS_FROM;
+    match wanted.name {
+        _ if !id.is_zero() && ids_allowed => {
+            let topic = context.node().topics().by_id(id.0);
+            topic.map_or_else(|| unknown_id(id), |topic| known(context, &topic))
+        }
+        Some(name) if id.is_zero() => by_name(context, name, may_create).await,
+        // Versions 10 and 11 have the field, but brokers never looked at it; or there is neither name nor id.
+        name => {
+            let name = if ids_allowed { name } else { Some(name.unwrap_or_default()) };
+            MetadataResponseTopic {
+                error_code: ErrorCode::InvalidRequest.code(),
+                name,
+                topic_id: id.0,
+                ..Default::default()
+            }
+        }
+    }
+}
+
+async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataResponseTopic {
+    if let Some(topic) = context.node().topics().by_name(&name) {
+        return known(context, &topic);
+    }
+    if let Err(refusal) = legal_name(&name) {
+        return unknown(name, refusal.code);
+    }
+    if !may_create || is_internal_topic(&name) {
+        return unknown(name, ErrorCode::UnknownTopicOrPartition);
+    }
+    let id = TopicId::from_random(random::bytes16());
+    let create = CreateTopic::with_defaults(&name, id, context.node().now(), Requester::Client);
+    match context.command(Command::CreateTopic(create), Mode::CarryOut).await {
+        Ok(_) => tracing::info!(topic = %name, "created for a client that asked for it"),
+        // Somebody else was quicker.
+        Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {}
+        Err(refusal) => {
+            tracing::info!(topic = %name, reason = %refusal.message, "not created for a client that asked for it");
+            return unknown(name, refusal.code);
+        }
+    }
+    match context.node().topics().by_name(&name) {
+        Some(topic) => known(context, &topic),
+        None => unknown(name, ErrorCode::UnknownTopicOrPartition),
+    }
+}
+
+fn unknown(name: String, code: ErrorCode) -> MetadataResponseTopic {
+    let is_internal = is_internal_topic(&name);
+    MetadataResponseTopic { error_code: code.code(), name: Some(name), is_internal, ..Default::default() }
+}
+
+fn unknown_id(id: TopicId) -> MetadataResponseTopic {
+    let error_code = ErrorCode::UnknownTopicId.code();
+    MetadataResponseTopic { error_code, name: None, topic_id: id.0, ..Default::default() }
+}
+
+fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
+    let image = context.node().image();
+    let partition = |(index, slot)| {
+        let place = topology::partition_state(context.node(), &image, topic, index, slot);
+        MetadataResponsePartition {
+            error_code: place.error().code(),
+            partition_index: index,
+            leader_id: place.leader_id(),
+            leader_epoch: place.leader_epoch(),
+            replica_nodes: place.replicas,
+            isr_nodes: place.in_sync,
+            offline_replicas: place.offline,
+            ..Default::default()
+        }
+    };
+    MetadataResponseTopic {
+        name: Some(topic.name.to_string()),
+        topic_id: topic.id.0,
+        is_internal: topic.internal,
+        partitions: (0..).zip(&topic.partitions).map(partition).collect(),
+        ..Default::default()
+    }
+}

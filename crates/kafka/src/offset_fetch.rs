@@ -1,0 +1,236 @@
+//! OffsetFetch (9): a group's stored positions; from version 8 on those of several groups.
+
+use std::sync::Arc;
+
+use tailrace_coordination::groups::{
+    FetchRequest, FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply,
+};
+use tailrace_kafka_wire::messages::offset_fetch_request::{
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
+};
+use tailrace_kafka_wire::messages::offset_fetch_response::{
+    OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_metadata::TopicRef;
+use tailrace_types::TopicId;
+
+use crate::closed::Closed;
+use crate::commands::ITEMS_MAX;
+use crate::context::{Context, Decided, answer_later, carry_on_aside, decode};
+use crate::groups::{PendingGroup, group_code};
+
+/// First version whose answer has a code for the group; before, each partition tells.
+const GROUP_CODE_FROM: i16 = 2;
+
+/// First version with several groups.
+const GROUPS_FROM: i16 = 8;
+
+/// First version in which topics are named by id.
+const IDS_FROM: i16 = 10;
+
+/// Groups whose positions are gathered at the same time. Further ones are asked one after the other, as their answers are made.
+const GROUPS_AT_ONCE: usize = 4;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: OffsetFetchRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    let version = context.version();
+    let is_long = match version {
+        GROUPS_FROM.. => {
+            request.groups.len() > 1 || request.groups.iter().any(|group| group.topics.is_none())
+        }
+        _ => request.topics.is_none(),
+    };
+    let decision = {
+        let context = Arc::clone(&context);
+        async move {
+            if version >= GROUPS_FROM { several(context, request).await } else { one(context, request).await }
+        }
+    };
+    // A consumer asks for its own partitions; all that a group has may be a million.
+    if is_long { carry_on_aside(Arc::clone(&context.server), decision).await } else { decision.await }
+}
+
+async fn several(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {
+    let (version, require_stable) = (context.version(), request.require_stable);
+    let mut rest = request.groups.into_iter().enumerate();
+    let mut pending = Vec::with_capacity(GROUPS_AT_ONCE);
+    for (_, group) in rest.by_ref().take(GROUPS_AT_ONCE) {
+        let group_id = group.group_id.clone();
+        let fetch = fetch_request(group, version, require_stable);
+        pending.push((group_id.clone(), context.submit_offsets(group_id, OffsetsEvent::Fetch(fetch)).await));
+    }
+    Ok(answer_later(Arc::clone(&context), async move {
+        let mut groups = Vec::new();
+        let mut charges = context.charges();
+        let mut pending = pending.into_iter();
+        loop {
+            let (group_id, fetched) = if let Some((group_id, pending)) = pending.next() {
+                (group_id, fetched(pending).await)
+            } else if let Some((number, group)) = rest.next() {
+                let group_id = group.group_id.clone();
+                // Each answer may be longer than its question.
+                let fetched = if number >= ITEMS_MAX || charges.is_full() {
+                    Err(ErrorCode::PolicyViolation)
+                } else {
+                    let fetch = OffsetsEvent::Fetch(fetch_request(group, version, require_stable));
+                    fetched(context.submit_offsets(group_id.clone(), fetch).await).await
+                };
+                (group_id, fetched)
+            } else {
+                break;
+            };
+            charges.add(group_id.len() + fetched.as_ref().map_or(0, |topics| bytes_of(topics))).await;
+            let group = OffsetFetchResponseGroup { group_id, ..Default::default() };
+            groups.push(match fetched {
+                Ok(topics) => OffsetFetchResponseGroup {
+                    topics: topics.into_iter().map(topic_of_group).collect(),
+                    ..group
+                },
+                Err(code) => OffsetFetchResponseGroup { error_code: code.code(), ..group },
+            });
+        }
+        OffsetFetchResponse { groups, ..Default::default() }
+    }))
+}
+
+/// What the answer takes in memory, about, twice: as it is, and encoded.
+fn bytes_of(topics: &[FetchedTopic]) -> usize {
+    const PARTITION_BYTES: usize = 128;
+    let of_partition = |partition: &FetchedPartition| {
+        let metadata = match &partition.offset {
+            Ok(Some(committed)) => committed.metadata.len(),
+            _ => 0,
+        };
+        PARTITION_BYTES + 2 * metadata
+    };
+    let of_topic = |topic: &FetchedTopic| {
+        PARTITION_BYTES + topic.name.len() + topic.partitions.iter().map(of_partition).sum::<usize>()
+    };
+    topics.iter().map(of_topic).sum()
+}
+
+fn fetch_request(group: OffsetFetchRequestGroup, version: i16, require_stable: bool) -> FetchRequest {
+    let wanted = |topic: OffsetFetchRequestTopics| FetchTopic {
+        topic: if version >= IDS_FROM {
+            TopicRef::Id(TopicId(topic.topic_id))
+        } else {
+            TopicRef::Name(topic.name)
+        },
+        partitions: topic.partition_indexes,
+    };
+    FetchRequest {
+        member: group.member_id.map(Arc::from),
+        member_epoch: group.member_epoch,
+        topics: group.topics.map(|topics| topics.into_iter().map(wanted).collect()),
+        require_stable,
+    }
+}
+
+async fn one(context: Arc<Context>, request: OffsetFetchRequest) -> Result<Decided, Closed> {
+    let version = context.version();
+    let wanted = |topic: &OffsetFetchRequestTopic| FetchTopic {
+        topic: TopicRef::Name(topic.name.clone()),
+        partitions: topic.partition_indexes.clone(),
+    };
+    let fetch = FetchRequest {
+        topics: request.topics.as_ref().map(|topics| topics.iter().map(wanted).collect()),
+        member_epoch: -1,
+        require_stable: request.require_stable,
+        ..FetchRequest::default()
+    };
+    let pending = context.submit_offsets(request.group_id, OffsetsEvent::Fetch(fetch)).await;
+    Ok(answer_later(Arc::clone(&context), async move {
+        match fetched(pending).await {
+            Ok(topics) => {
+                context.charges().add(bytes_of(&topics)).await;
+                OffsetFetchResponse {
+                    topics: topics.into_iter().map(topic_of_one).collect(),
+                    ..Default::default()
+                }
+            }
+            Err(code) if version >= GROUP_CODE_FROM => {
+                OffsetFetchResponse { error_code: code.code(), ..Default::default() }
+            }
+            Err(code) => {
+                let topics = request.topics.unwrap_or_default().into_iter().map(|topic| failed(topic, code));
+                OffsetFetchResponse { topics: topics.collect(), ..Default::default() }
+            }
+        }
+    }))
+}
+
+async fn fetched(pending: PendingGroup) -> Result<Vec<FetchedTopic>, ErrorCode> {
+    match pending.offsets().await? {
+        OffsetsReply::Fetch(Ok(topics)) => Ok(topics),
+        OffsetsReply::Fetch(Err(error)) => Err(group_code(&error)),
+        _ => Err(ErrorCode::UnknownServerError),
+    }
+}
+
+/// The fields of a partition's answer: offset, leader epoch, metadata, code.
+fn fields(partition: FetchedPartition) -> (i64, i32, String, ErrorCode) {
+    match partition.offset {
+        Ok(Some(committed)) => {
+            (committed.offset, committed.leader_epoch, committed.metadata.to_string(), ErrorCode::None)
+        }
+        Ok(None) => (-1, -1, String::new(), ErrorCode::None),
+        Err(error) => (-1, -1, String::new(), group_code(&error)),
+    }
+}
+
+fn topic_of_group(topic: FetchedTopic) -> OffsetFetchResponseTopics {
+    let partitions = topic.partitions.into_iter().map(|partition| {
+        let partition_index = partition.index;
+        let (committed_offset, committed_leader_epoch, metadata, code) = fields(partition);
+        OffsetFetchResponsePartitions {
+            partition_index,
+            committed_offset,
+            committed_leader_epoch,
+            metadata: Some(metadata),
+            error_code: code.code(),
+            ..Default::default()
+        }
+    });
+    OffsetFetchResponseTopics {
+        name: topic.name.to_string(),
+        topic_id: topic.id.0,
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn topic_of_one(topic: FetchedTopic) -> OffsetFetchResponseTopic {
+    let partitions = topic.partitions.into_iter().map(|partition| {
+        let partition_index = partition.index;
+        let (committed_offset, committed_leader_epoch, metadata, code) = fields(partition);
+        OffsetFetchResponsePartition {
+            partition_index,
+            committed_offset,
+            committed_leader_epoch,
+            metadata: Some(metadata),
+            error_code: code.code(),
+            ..Default::default()
+        }
+    });
+    OffsetFetchResponseTopic {
+        name: topic.name.to_string(),
+        partitions: partitions.collect(),
+        ..Default::default()
+    }
+}
+
+fn failed(topic: OffsetFetchRequestTopic, code: ErrorCode) -> OffsetFetchResponseTopic {
+    let partitions =
+        topic.partition_indexes.into_iter().map(|partition_index| OffsetFetchResponsePartition {
+            partition_index,
+            committed_offset: -1,
+            committed_leader_epoch: -1,
+            metadata: Some(String::new()),
+            error_code: code.code(),
+            ..Default::default()
+        });
+    OffsetFetchResponseTopic { name: topic.name, partitions: partitions.collect(), ..Default::default() }
+}

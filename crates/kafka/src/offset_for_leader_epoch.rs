@@ -1,0 +1,56 @@
+//! OffsetForLeaderEpoch (23): where an epoch ended, so that a client notices records it read being replaced (KIP-320).
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::offset_for_leader_epoch_request::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderPartition,
+};
+use tailrace_kafka_wire::messages::offset_for_leader_epoch_response::{
+    EpochEndOffset, OffsetForLeaderEpochResponse, OffsetForLeaderTopicResult,
+};
+use tailrace_types::{LeaderEpoch, Offset};
+
+use crate::context::Context;
+use crate::epochs::epoch_end;
+use crate::errors::{claimed_epoch, epoch_code};
+use crate::lookup::online_by_name;
+use tailrace_node::partitions::TopicTable;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: OffsetForLeaderEpochRequest,
+) -> OffsetForLeaderEpochResponse {
+    let table = Arc::clone(&context.node().topics());
+    let topics = request.topics.into_iter().map(|topic| OffsetForLeaderTopicResult {
+        partitions: topic.partitions.iter().map(|p| answer(&table, &topic.topic, p)).collect(),
+        topic: topic.topic,
+        ..Default::default()
+    });
+    OffsetForLeaderEpochResponse { topics: topics.collect(), ..Default::default() }
+}
+
+fn answer(table: &TopicTable, topic: &str, wanted: &OffsetForLeaderPartition) -> EpochEndOffset {
+    let (code, end) = match look(table, topic, wanted) {
+        Ok(end) => (ErrorCode::None, end),
+        Err(code) => (code, None),
+    };
+    let (epoch, offset) = end.unwrap_or((LeaderEpoch::UNKNOWN, Offset(-1)));
+    EpochEndOffset {
+        error_code: code.code(),
+        partition: wanted.partition,
+        leader_epoch: epoch.get(),
+        end_offset: offset.get(),
+        ..Default::default()
+    }
+}
+
+fn look(
+    table: &TopicTable,
+    topic: &str,
+    wanted: &OffsetForLeaderPartition,
+) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
+    let handle = online_by_name(table, topic, wanted.partition)?;
+    handle.check_epoch(claimed_epoch(wanted.current_leader_epoch)).map_err(epoch_code)?;
+    Ok(epoch_end(&handle.reader, LeaderEpoch(wanted.leader_epoch)))
+}

@@ -1,0 +1,191 @@
+//! Produce (0): check, append, answer as `acks` says.
+//!
+//! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
+//! order of the connection; only the answer may have to wait, for the high watermark.
+//!
+//! This file has the request and its answer, `partition` what is done for one partition of it, `check` what a batch must be,
+//! `transaction` what comes before a batch of a transaction, and `refusal` how a partition's answer says no.
+
+mod check;
+mod partition;
+mod refusal;
+mod transaction;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_kafka_wire::messages::produce_request::{ProduceRequest, TopicProduceData};
+use tailrace_kafka_wire::messages::produce_response::{ProduceResponse, TopicProduceResponse};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_replication::Appended;
+use tokio::time::Instant;
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, decode};
+use crate::leader_hints;
+use crate::outbox::ReplyPart;
+use partition::append_to_partition;
+use refusal::PartitionRefusal;
+use tailrace_node::partitions::{PartitionHandle, Topic, WaitOutcome};
+use tailrace_runtime::aside::Turn;
+use transaction::Transaction;
+
+/// First version in which topics are named by id.
+const IDS_FROM: i16 = 13;
+
+/// An append that is committed only once the partition's high watermark gets there.
+struct Uncommitted {
+    /// Replicas that must have it, if these are more than a majority.
+    replicas: Option<usize>,
+    /// Where in the response its answer is: which topic, and which partition of it.
+    place: (usize, usize),
+    handle: Arc<PartitionHandle>,
+    appended: Appended,
+}
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: ProduceRequest = decode(&context, reader)?;
+    let (acks, timeout) =
+        (request.acks, Duration::from_millis(request.timeout_ms.max(0).unsigned_abs().into()));
+    if !(-1..=1).contains(&acks) {
+        let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    let deadline = Instant::now() + timeout;
+    let (mut response, uncommitted) = append_all(&context, request, acks).await;
+    if acks == 0 {
+        return unless_failed(&response);
+    }
+    if acks == 1 || uncommitted.is_empty() {
+        leader_hints::in_produce(&context, &mut response);
+        return Ok(Decided::Reply(context.reply(&response)?));
+    }
+    Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, deadline))))
+}
+
+fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
+    let topic = |topic: &TopicProduceData| TopicProduceResponse {
+        name: topic.name.clone(),
+        topic_id: topic.topic_id,
+        partition_responses: topic
+            .partition_data
+            .iter()
+            .map(|data| PartitionRefusal::from(code).answer(data.index))
+            .collect(),
+        ..Default::default()
+    };
+    ProduceResponse { responses: request.topic_data.iter().map(topic).collect(), ..Default::default() }
+}
+
+/// A client that asked for no answer is told of an error by a closed connection, as in Kafka.
+fn unless_failed(response: &ProduceResponse) -> Result<Decided, Closed> {
+    let partitions = response.responses.iter().flat_map(|topic| &topic.partition_responses);
+    match partitions.map(|p| p.error_code).find(|&code| code != ErrorCode::None.code()) {
+        None => Ok(Decided::NoReply),
+        Some(code) => {
+            Err(Closed::Protocol(format!("a produce request with acks=0 failed with error {code}")))
+        }
+    }
+}
+
+/// Appends what can be appended. The answer holds once everything uncommitted is committed.
+async fn append_all(
+    context: &Context,
+    mut request: ProduceRequest,
+    acks: i16,
+) -> (ProduceResponse, Vec<Uncommitted>) {
+    let transaction = match request.transactional_id.take() {
+        Some(id) => Some(Transaction::enter(context, id, &request.topic_data).await),
+        None => None,
+    };
+    let mut uncommitted = Vec::new();
+    let mut seen = HashSet::new();
+    let mut turn = Turn::begin();
+    let mut responses = Vec::with_capacity(request.topic_data.len());
+    for data in request.topic_data {
+        let topic = find_topic(context, &data);
+        let mut partition_responses = Vec::with_capacity(data.partition_data.len());
+        for partition in data.partition_data {
+            turn.rest().await;
+            let index = partition.index;
+            let response = match &topic {
+                Err(code) => PartitionRefusal::from(*code).answer(index),
+                // Kafka keeps one of several batches for the same partition; refusing the others says so.
+                Ok(topic) if !seen.insert((topic.id, index)) => {
+                    let message = "the partition appears twice in the request";
+                    PartitionRefusal::new(ErrorCode::InvalidRequest, message).answer(index)
+                }
+                Ok(topic) => {
+                    match append_to_partition(context, topic, transaction.as_ref(), partition, acks).await {
+                        Ok(written) => {
+                            let (handle, appended) = (written.handle, written.appended);
+                            let place = (responses.len(), partition_responses.len());
+                            let replicas = written.replicas;
+                            uncommitted.push(Uncommitted { replicas, place, handle, appended });
+                            written.answer
+                        }
+                        Err(refusal) => refusal.counted(context, &topic.name, index).answer(index),
+                    }
+                }
+            };
+            partition_responses.push(response);
+        }
+        responses.push(TopicProduceResponse {
+            name: data.name,
+            topic_id: data.topic_id,
+            partition_responses,
+            ..Default::default()
+        });
+    }
+    (ProduceResponse { responses, ..Default::default() }, uncommitted)
+}
+
+fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
+    let topics = context.node().topics();
+    if context.version() >= IDS_FROM {
+        topics.by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
+    } else {
+        topics.by_name(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
+    }
+}
+
+/// Waits until everything appended is committed, or the request's time is up.
+async fn when_committed(
+    context: Context,
+    mut response: ProduceResponse,
+    uncommitted: Vec<Uncommitted>,
+    deadline: Instant,
+) -> Result<Vec<ReplyPart>, Closed> {
+    for uncommitted in uncommitted {
+        let code = committed(&uncommitted, deadline).await;
+        if code == ErrorCode::None {
+            continue;
+        }
+        let (topic, partition) = uncommitted.place;
+        let answer = &mut response.responses[topic].partition_responses[partition];
+        let name = &uncommitted.handle.id.topic;
+        *answer = PartitionRefusal::from(code).counted(&context, name, answer.index).answer(answer.index);
+    }
+    leader_hints::in_produce(&context, &mut response);
+    context.reply(&response)
+}
+
+async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
+    let Uncommitted { handle, appended, replicas, .. } = uncommitted;
+    if let Some(committed) = handle.wait_committed(appended) {
+        match tokio::time::timeout_at(deadline, committed).await {
+            Ok(Ok(WaitOutcome::Committed)) => {}
+            Ok(Ok(WaitOutcome::Halted) | Err(_)) => return ErrorCode::KafkaStorageError,
+            Ok(Ok(WaitOutcome::Deposed)) => return ErrorCode::NotLeaderOrFollower,
+            Err(_) => return ErrorCode::RequestTimedOut,
+        }
+    }
+    let Some(replicas) = *replicas else { return ErrorCode::None };
+    let replicated = handle.wait_replicated(appended.committed_at.offset(), replicas);
+    match tokio::time::timeout_at(deadline, replicated).await {
+        Ok(true) => ErrorCode::None,
+        Ok(false) => ErrorCode::NotLeaderOrFollower,
+        Err(_) => ErrorCode::NotEnoughReplicasAfterAppend,
+    }
+}

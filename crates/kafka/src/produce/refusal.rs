@@ -1,0 +1,128 @@
+//! What a producer is told about a partition that its records are not written to.
+
+use std::fmt::Display;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::produce_response::{BatchIndexAndErrorMessage, PartitionProduceResponse};
+use tailrace_records::BatchError;
+use tailrace_replication::AppendError;
+use tailrace_types::Offset;
+
+use crate::commands::Refusal;
+use crate::context::Context;
+use crate::errors::{append_code, batch_code};
+use tailrace_node::partitions::AppendFailure;
+
+/// Why the records for a partition are not written. From a bare code: without a text.
+#[derive(Debug)]
+pub(super) struct PartitionRefusal {
+    code: ErrorCode,
+    message: Option<String>,
+    /// Told if it is the log that refuses what could be read of the batch, as in Kafka.
+    log_start: Option<Offset>,
+    record_errors: Vec<BatchIndexAndErrorMessage>,
+}
+
+impl PartitionRefusal {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { message: Some(message.into()), ..Self::from(code) }
+    }
+
+    /// Of a batch that is broken, or that the topic's rules refuse; then with the records that are at fault.
+    pub(super) fn of_batch(error: &BatchError, log_start: Offset) -> Self {
+        let rejections = match error {
+            BatchError::InvalidTimestamps(rejections) | BatchError::InvalidRecords(rejections) => {
+                rejections.records.as_slice()
+            }
+            _ => &[],
+        };
+        let record_errors = rejections
+            .iter()
+            .map(|rejection| BatchIndexAndErrorMessage {
+                batch_index: rejection.index,
+                batch_index_error_message: Some(rejection.reason.to_string()),
+                ..Default::default()
+            })
+            .collect();
+        let refusal = Self::new(batch_code(error), error.to_string());
+        let log_start = refused_by_log(error).then_some(log_start);
+        Self { log_start, record_errors, ..refusal }
+    }
+
+    /// Of a batch that is legal and out of its order, or that cannot be written.
+    pub(super) fn of_append(failure: AppendFailure, log_start: Offset) -> Self {
+        let log_start =
+            matches!(failure, AppendFailure::Refused(AppendError::Producer(_))).then_some(log_start);
+        Self { log_start, ..Self::from(failure) }
+    }
+
+    /// The same, noted in the metrics, and in the log for those who look for its cause.
+    pub(super) fn counted(self, context: &Context, topic: &dyn Display, partition: i32) -> Self {
+        context.server.metrics.produce_error(self.code.name());
+        let (error, reason) = (self.code.name(), self.message.as_deref());
+        let client = context.session.peer;
+        tracing::debug!(%topic, partition, %client, error, reason, "a producer's batch is refused");
+        self
+    }
+
+    pub(super) fn answer(self, index: i32) -> PartitionProduceResponse {
+        PartitionProduceResponse {
+            index,
+            error_code: self.code.code(),
+            base_offset: -1,
+            log_append_time_ms: -1,
+            log_start_offset: self.log_start.map_or(-1, Offset::get),
+            record_errors: self.record_errors,
+            error_message: self.message,
+            ..Default::default()
+        }
+    }
+}
+
+/// Whether the error is one that Kafka finds when it has a log at hand. Before that it asks whether there is one batch of the present
+/// form, whether that is whole, and of which size.
+fn refused_by_log(error: &BatchError) -> bool {
+    match error {
+        BatchError::Incomplete { .. }
+        | BatchError::OldMagic { .. }
+        | BatchError::SecondBatch { .. }
+        | BatchError::Length { .. }
+        | BatchError::UnknownMagic { .. }
+        | BatchError::Checksum { .. }
+        | BatchError::TooLarge { .. }
+        | BatchError::ExpandsTooLarge { .. }
+        | BatchError::Full { .. } => false,
+        BatchError::UnknownCompression { .. }
+        | BatchError::Decompression { .. }
+        | BatchError::BaseOffset { .. }
+        | BatchError::Count { .. }
+        | BatchError::Control
+        | BatchError::Sequence { .. }
+        | BatchError::Record { .. }
+        | BatchError::TrailingBytes { .. }
+        | BatchError::InvalidRecords(_)
+        | BatchError::InvalidTimestamps(_) => true,
+    }
+}
+
+impl From<ErrorCode> for PartitionRefusal {
+    fn from(code: ErrorCode) -> Self {
+        Self { code, message: None, log_start: None, record_errors: Vec::new() }
+    }
+}
+
+impl From<Refusal> for PartitionRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code, refusal.message)
+    }
+}
+
+impl From<AppendFailure> for PartitionRefusal {
+    fn from(failure: AppendFailure) -> Self {
+        match failure {
+            AppendFailure::Gone | AppendFailure::NotLeader => Self::from(ErrorCode::NotLeaderOrFollower),
+            AppendFailure::TooFewReplicas => Self::from(ErrorCode::NotEnoughReplicas),
+            AppendFailure::Refused(error) => Self::new(append_code(&error), error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Batches of a transaction: before the first one in a partition, the transaction's coordinator is asked (KIP-890).
+//!
+//! A guard is drawn from the partition first. Nothing that ends a transaction there may come between guard and batch, so
+//! that a request that was delayed cannot write into the transaction after its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_kafka_wire::Records;
+use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use tailrace_records::{BatchHeader, Validated};
+use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
+use tailrace_types::{TimestampMs, TopicPartition};
+
+use super::find_topic;
+use super::refusal::PartitionRefusal;
+use crate::commands::Refusal;
+use crate::context::Context;
+use crate::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};
+use tailrace_node::partitions::{
+    AppendFailure, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
+    begin_verification_if_needed,
+};
+use tailrace_node::taps::Wanted;
+
+/// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
+const ABORTABLE_FROM: i16 = 11;
+
+/// Times that the coordinator is asked about one batch, at most. Each time but the first, a marker was written meanwhile.
+const VERIFICATIONS_MAX: usize = 5;
+
+/// The transaction that a request writes into.
+///
+/// Partitions that the request brings into it are brought in at once where there are several: every answer of the
+/// coordinator waits for its log.
+pub(super) struct Transaction {
+    id: String,
+    /// Of the partitions that the coordinator was asked about for the whole request.
+    guards: HashMap<TopicPartition, VerificationGuard>,
+    /// The coordinator's answer about them, if it was not yes.
+    refusal: Option<Refusal>,
+}
+
+impl Transaction {
+    /// Brings the partitions of a request into its transaction. Requests with one partition are left to [`Self::append`],
+    /// and clients that add partitions by themselves need nothing.
+    pub(super) async fn enter(context: &Context, id: String, topics: &[TopicProduceData]) -> Self {
+        let mut entered = Self { id, guards: HashMap::new(), refusal: None };
+        let partitions = topics.iter().map(|topic| topic.partition_data.len()).sum::<usize>();
+        if context.version() < ADDS_PARTITIONS_FROM || partitions < 2 {
+            return entered;
+        }
+        if let Some(producer) = entered.draw_guards(context, topics).await {
+            let partitions = entered.guards.keys().cloned().collect();
+            entered.refusal = add_partitions(context, entered.owner(producer), partitions).await.err();
+        }
+        entered
+    }
+
+    /// Draws the guards of the partitions in which the transaction begins with this request. Returns whose they are, if
+    /// there are any: the first producer's that the batches name. Those of others, if a client mixes them, are asked about
+    /// one by one.
+    async fn draw_guards(
+        &mut self,
+        context: &Context,
+        topics: &[TopicProduceData],
+    ) -> Option<TransactionalProducer> {
+        let mut by = None;
+        for data in topics {
+            let Ok(topic) = find_topic(context, data) else { continue };
+            if topic.internal {
+                continue;
+            }
+            for data in &data.partition_data {
+                let Some(PartitionSlot::Online(handle)) = topic.partition(data.index) else { continue };
+                let Some(header) = header(data) else { continue };
+                if *by.get_or_insert(producer(&header)) != producer(&header) {
+                    continue;
+                }
+                let now = context.node().now();
+                if let Some(guard) = begin_verification_if_needed(handle, &header, true, now).await {
+                    self.guards.insert(handle.id.clone(), guard);
+                }
+            }
+        }
+        by.filter(|_| !self.guards.is_empty())
+    }
+
+    /// Asks the coordinator before the first batch here. That comes before the batch is looked at, as in Kafka: a producer that is fenced off
+    /// shall learn of that, and of nothing else that it could mend.
+    pub(super) async fn enter_partition(
+        &self,
+        context: &Context,
+        handle: &Arc<PartitionHandle>,
+        header: &BatchHeader,
+        now: TimestampMs,
+    ) -> Result<Option<VerificationGuard>, Refusal> {
+        if let Some(guard) = self.guard(handle)? {
+            return Ok(Some(guard));
+        }
+        let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
+        let guard = begin_verification_if_needed(handle, header, adds_partition, now).await;
+        if guard.is_some() {
+            let owner = self.owner(producer(header));
+            verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
+        }
+        Ok(guard)
+    }
+
+    /// Appends a batch, with the guard of [`Self::enter_partition`].
+    ///
+    /// A producer begins its next transaction while the markers of the one before are being written. The coordinator's
+    /// answer waits for these, and the marker that comes meanwhile makes the guard worthless: then it is asked again.
+    pub(super) async fn append(
+        &self,
+        context: &Context,
+        handle: &Arc<PartitionHandle>,
+        batch: Validated,
+        guard: Option<VerificationGuard>,
+        now: TimestampMs,
+        wanted: Wanted,
+    ) -> Result<Appended, PartitionRefusal> {
+        let node = context.node();
+        let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
+        let mut result = match guard {
+            Some(guard) => append_verified(node, handle, batch.clone(), guard, now, wanted).await,
+            None => append(node, handle, batch.clone(), now, wanted).await,
+        };
+        let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
+        for _ in 0..VERIFICATIONS_MAX {
+            if !is_unverified(&result) {
+                break;
+            }
+            let guard =
+                begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
+            let owner = self.owner(producer(&batch.header));
+            verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
+            result = append_verified(node, handle, batch.clone(), guard, now, wanted).await;
+        }
+        result.map_err(refusal)
+    }
+
+    fn owner(&self, producer: TransactionalProducer) -> TransactionOwner<'_> {
+        TransactionOwner { transactional_id: &self.id, producer }
+    }
+
+    /// The guard of a partition that the coordinator was asked about for the whole request.
+    ///
+    /// # Errors
+    /// The coordinator's answer, if it was not yes.
+    fn guard(&self, handle: &PartitionHandle) -> Result<Option<VerificationGuard>, Refusal> {
+        match (self.guards.get(&handle.id), &self.refusal) {
+            (Some(_), Some(refusal)) => Err(refusal.clone()),
+            (guard, _) => Ok(guard.copied()),
+        }
+    }
+}
+
+/// The header of the batch, if there is one batch, and all of it. Nothing in it is vouched for.
+pub(super) fn header(data: &PartitionProduceData) -> Option<BatchHeader> {
+    let Records::Bytes(bytes) = &data.records else { return None };
+    BatchHeader::parse(bytes).ok().filter(|header| header.total_bytes() == bytes.len())
+}
+
+fn producer(header: &BatchHeader) -> TransactionalProducer {
+    TransactionalProducer { id: header.producer_id, epoch: header.producer_epoch }
+}
+
+fn is_unverified(result: &Result<Appended, AppendFailure>) -> bool {
+    let Err(AppendFailure::Refused(AppendError::Producer(error))) = result else { return false };
+    matches!(error, ProducerError::Unverified { .. })
+}

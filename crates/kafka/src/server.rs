@@ -1,0 +1,66 @@
+//! What all Kafka connections of one server share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use tailrace_config::BrokerConfig;
+
+use super::fetch_session::FetchSessions;
+use crate::half_read::HalfRead;
+use crate::metrics::KafkaMetrics;
+use tailrace_node::Node;
+use tailrace_runtime::aside::Aside;
+use tailrace_runtime::budget::RequestBudget;
+use tailrace_runtime::tls::Tls;
+
+/// Settings of every connection, fixed at start.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub(crate) request_bytes_max: i32,
+    /// Of requests without records.
+    pub(crate) other_bytes_max: i32,
+    pub(crate) in_flight_max: usize,
+    pub(crate) request_read_timeout: Duration,
+    pub(crate) response_write_timeout: Duration,
+    pub(crate) idle_max: Duration,
+    pub(crate) decompressed_bytes_max: usize,
+}
+
+impl Limits {
+    /// As the settings say.
+    pub fn of(config: &BrokerConfig) -> Self {
+        Self {
+            request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
+            other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
+            in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
+            request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
+            response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
+            idle_max: Duration::from_millis(config.connections_max_idle_ms),
+            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
+                .unwrap_or(usize::MAX),
+        }
+    }
+}
+
+/// The Kafka front of one server.
+pub struct KafkaServer {
+    /// The node behind it.
+    pub node: Arc<Node>,
+    /// Bounds of every connection.
+    pub limits: Limits,
+    /// What it counts.
+    pub metrics: Arc<KafkaMetrics>,
+    /// Memory of requests that are being read.
+    pub budget: Arc<RequestBudget>,
+    /// Requests of which a part has come.
+    pub half_read: Arc<HalfRead>,
+    /// Where requests are decided that may take long.
+    pub aside: Arc<Aside>,
+    /// Incremental fetch sessions.
+    pub fetch_sessions: FetchSessions,
+    /// Present if a listener speaks TLS.
+    pub tls: Option<Arc<Tls>>,
+    /// Connections that are open now.
+    pub connections: AtomicUsize,
+}

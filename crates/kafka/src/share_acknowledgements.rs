@@ -1,0 +1,128 @@
+//! What ShareFetch and ShareAcknowledge have in common: who asks, and acknowledgements of records.
+
+use std::sync::Arc;
+
+use tailrace_coordination::share::{AcknowledgeKind, Acknowledgement, SharePartitionKey};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_types::{Offset, TopicId};
+
+use crate::context::Context;
+use crate::errors::{acknowledge_code, share_state_code};
+use tailrace_node::Node;
+use tailrace_node::share::sessions::Partition;
+use tailrace_node::share::{GroupSettings, Keeping};
+
+/// Longest id of a member: the text of an UUID, as in Kafka.
+const MEMBER_BYTES_MAX: usize = 36;
+
+/// Longest name of a group: the share coordinator keeps no longer one.
+const GROUP_BYTES_MAX: usize = 32_767;
+
+/// Who asks. As in Kafka, whether the member is one of the group is for the group's coordinator to say, with heartbeats.
+pub(super) struct Member {
+    pub(super) group: Arc<str>,
+    pub(super) id: Arc<str>,
+    pub(super) settings: GroupSettings,
+}
+
+impl Member {
+    pub(super) fn of(context: &Context, group: Option<&str>, id: Option<&str>) -> Result<Self, ErrorCode> {
+        let legal = |text: &&str, bytes_max| !text.is_empty() && text.len() <= bytes_max;
+        let group = group.filter(|group| legal(group, GROUP_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
+        let id = id.filter(|id| legal(id, MEMBER_BYTES_MAX)).ok_or(ErrorCode::InvalidRequest)?;
+        let settings = GroupSettings::of(&context.node().image(), group);
+        Ok(Self { group: group.into(), id: id.into(), settings })
+    }
+
+    pub(super) fn key(&self, (topic, partition): Partition) -> SharePartitionKey {
+        SharePartitionKey { group: Arc::clone(&self.group), topic, partition }
+    }
+}
+
+/// A batch of a request: first and last offset, and the codes of what is said of them.
+pub(super) type Said = (i64, i64, Vec<i8>);
+
+/// What became of the acknowledgements of one partition.
+pub(super) struct Outcome {
+    pub(super) code: ErrorCode,
+    pub(super) message: Option<String>,
+}
+
+impl Outcome {
+    fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: Some(message.into()) }
+    }
+}
+
+/// Acknowledgements that count, and are being kept, or do not.
+pub(super) struct Acknowledging(Vec<(Partition, Result<Keeping, Outcome>)>);
+
+impl Acknowledging {
+    /// Takes the acknowledgements of each partition over: all of a partition's or none. `renews` is what the request says
+    /// about itself: renewals are among them (KIP-1222).
+    pub(super) fn begin(
+        node: &Arc<Node>,
+        member: &Member,
+        said: Vec<(Partition, Vec<Said>)>,
+        renews: bool,
+    ) -> Self {
+        let each = said
+            .into_iter()
+            .map(|(partition, said)| (partition, begin_one(node, member, partition, said, renews)));
+        Self(each.collect())
+    }
+
+    /// Waits until everything that counts is kept.
+    pub(super) async fn outcomes(self) -> Vec<(Partition, Outcome)> {
+        let mut outcomes = Vec::with_capacity(self.0.len());
+        for (partition, begun) in self.0 {
+            let outcome = match begun {
+                Err(outcome) => outcome,
+                Ok(keeping) => match keeping.kept().await {
+                    Ok(()) => Outcome { code: ErrorCode::None, message: None },
+                    Err(failure) => Outcome::refused(share_state_code(&failure), failure.to_string()),
+                },
+            };
+            outcomes.push((partition, outcome));
+        }
+        outcomes
+    }
+}
+
+fn begin_one(
+    node: &Arc<Node>,
+    member: &Member,
+    partition: Partition,
+    said: Vec<Said>,
+    renews: bool,
+) -> Result<Keeping, Outcome> {
+    let batches =
+        said.into_iter().map(|said| acknowledgement(said, renews)).collect::<Result<Vec<_>, _>>()?;
+    // Records that were acquired before a restart, or in a share-partition that was given up, are held by nobody.
+    let live = node.share.get(&member.key(partition)).ok_or_else(|| {
+        let known = node.topics().by_id(partition.0.0).is_some();
+        let code = if known { ErrorCode::InvalidRecordState } else { ErrorCode::UnknownTopicId };
+        Outcome::refused(code, "the member holds no records of this partition")
+    })?;
+    match live.acknowledge(node, &member.settings, &member.id, &batches) {
+        Ok(()) => Ok(live.keep(node)),
+        Err(failure) => Err(Outcome::refused(acknowledge_code(&failure), failure.to_string())),
+    }
+}
+
+fn acknowledgement((first, last, codes): Said, renews: bool) -> Result<Acknowledgement, Outcome> {
+    let kinds: Option<Vec<_>> = codes.iter().copied().map(AcknowledgeKind::from_code).collect();
+    let kinds = kinds.ok_or_else(|| {
+        Outcome::refused(ErrorCode::InvalidRequest, "an acknowledgement has an unknown type")
+    })?;
+    if !renews && kinds.contains(&AcknowledgeKind::Renew) {
+        let message = "a renewal is in a request that says it has none";
+        return Err(Outcome::refused(ErrorCode::InvalidRequest, message));
+    }
+    Ok(Acknowledgement { first: Offset(first), last: Offset(last), kinds })
+}
+
+/// A partition of a request.
+pub(super) fn partition_of(topic: [u8; 16], index: i32) -> Partition {
+    (TopicId(topic), index)
+}

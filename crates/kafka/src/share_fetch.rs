@@ -1,0 +1,298 @@
+//! ShareFetch (78): records for a member of a share group, which are then its own for a while (KIP-932), and
+//! acknowledgements of earlier ones on the way.
+//!
+//! Sessions and acknowledgements are decided in the order of the connection's requests. Records are acquired when there
+//! are `MinBytes` of them, at the latest when the client's time is up: until then others may have them, and a client that
+//! goes away while it waits acquires none. The answer's records are slices of segment files, as in a fetch; which of them
+//! are acquired stands beside them. Records that the client gets and did not acquire are to be ignored by it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_coordination::share::{AcquireMode, AcquireTerms};
+use tailrace_kafka_wire::messages::share_fetch_request::ShareFetchRequest;
+use tailrace_kafka_wire::messages::share_fetch_response::{
+    AcquiredRecords, LeaderIdAndEpoch, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader, Records};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, decode};
+use crate::errors::{session_code, share_code};
+use crate::leader_hints;
+use crate::outbox::ReplyPart;
+use crate::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
+use tailrace_log::Extent;
+use tailrace_node::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
+use tailrace_node::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
+use tailrace_runtime::disk::ServerDisk;
+
+/// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
+const RECORD_LIMIT: i8 = 1;
+
+/// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
+const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// One request on its way.
+struct Turn {
+    member: Member,
+    acknowledging: Acknowledging,
+    /// What to fetch from, in this order; nothing where the client only acknowledges.
+    partitions: Vec<Partition>,
+    terms: AcquireTerms,
+    bytes_max: u64,
+    /// What is waited for; at most `bytes_max`.
+    bytes_min: u64,
+    deadline: Instant,
+}
+
+/// What was found in a partition.
+type Found = (Partition, Result<Acquisition, ShareFailure>);
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: ShareFetchRequest = decode(&context, reader)?;
+    match begin(&context, request) {
+        Ok(turn) => Ok(Decided::Later(Box::pin(finish(context, turn)))),
+        Err(code) => {
+            let response = ShareFetchResponse { error_code: code.code(), ..Default::default() };
+            Ok(Decided::Reply(context.reply(&response)?))
+        }
+    }
+}
+
+fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCode> {
+    let node = context.node();
+    let member = Member::of(context, request.group_id.as_deref(), request.member_id.as_deref())?;
+    let epoch = request.share_session_epoch;
+    let only_renews = request.is_renew_ack;
+    let limits = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms);
+    if only_renews && limits != (0, 0, 0, 0) {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let terms = AcquireTerms {
+        member: Arc::clone(&member.id),
+        records_max: request.max_records.max(0).unsigned_abs().into(),
+        batch_size: request.batch_size.max(1).unsigned_abs().into(),
+        mode: match request.share_acquire_mode {
+            RECORD_LIMIT => AcquireMode::RecordLimit,
+            _ => AcquireMode::BatchOptimized,
+        },
+    };
+    let bytes_max =
+        u64::from(request.max_bytes.max(0).unsigned_abs()).min(node.config().fetch_max_bytes.into());
+    let bytes_min = u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max);
+    let wait = Duration::from_millis(request.max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX);
+    let (named, said, forgotten) = named_in(request);
+    if epoch == INITIAL_EPOCH && !said.is_empty() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    context.session.uses_share_sessions();
+    let connection = context.session.id;
+    let sessions = &node.share.sessions;
+    let mut partitions = Vec::new();
+    if epoch == FINAL_EPOCH {
+        sessions.acknowledge(&member.group, &member.id, epoch, connection).map_err(session_code)?;
+    } else {
+        let (group, member) = (&member.group, &member.id);
+        let request = SessionRequest { group, member, epoch, connection, added: named, forgotten };
+        let sessions_max = node.config().group_share_max_share_sessions;
+        partitions = sessions.fetch(request, sessions_max).map_err(session_code)?;
+    }
+    let acknowledging = Acknowledging::begin(node, &member, said, only_renews);
+    if epoch == FINAL_EPOCH {
+        node.share.member_left(node, &member.group, &member.id);
+    }
+    if only_renews || terms.records_max == 0 || bytes_max == 0 {
+        partitions.clear();
+    }
+    let deadline = Instant::now() + wait;
+    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, bytes_min, deadline })
+}
+
+/// The partitions that a request names, what it says about records of them, and those it wants forgotten.
+#[expect(clippy::type_complexity, reason = "three lists of one request, taken apart at once")]
+fn named_in(request: ShareFetchRequest) -> (Vec<Partition>, Vec<(Partition, Vec<Said>)>, Vec<Partition>) {
+    let (mut named, mut said) = (Vec::new(), Vec::new());
+    for topic in request.topics {
+        for partition in topic.partitions {
+            let name = partition_of(topic.topic_id, partition.partition_index);
+            named.push(name);
+            if !partition.acknowledgement_batches.is_empty() {
+                let batches = partition.acknowledgement_batches.into_iter();
+                let batches =
+                    batches.map(|batch| (batch.first_offset, batch.last_offset, batch.acknowledge_types));
+                said.push((name, batches.collect()));
+            }
+        }
+    }
+    let topics = request.forgotten_topics_data.into_iter();
+    let forgotten = topics
+        .flat_map(|topic| topic.partitions.into_iter().map(move |index| partition_of(topic.topic_id, index)));
+    (named, said, forgotten.collect())
+}
+
+async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> {
+    let found = wait(&context, &turn).await;
+    let outcomes = turn.acknowledging.outcomes().await;
+    let mut files = Vec::new();
+    let mut topics = Topics::default();
+    for (partition, found) in found {
+        fill(topics.partition(partition), found, &mut files);
+    }
+    for (partition, Outcome { code, message }) in outcomes {
+        let data = topics.partition(partition);
+        data.acknowledge_error_code = code.code();
+        data.acknowledge_error_message = message;
+    }
+    let mut response = ShareFetchResponse {
+        acquisition_lock_timeout_ms: turn.member.settings.lock_duration_ms(),
+        responses: topics.responses,
+        ..Default::default()
+    };
+    leader_hints::in_share_fetch(&context, &mut response);
+    context.reply_with_files(&response, &files)
+}
+
+/// Waits until there is enough, or the time is up.
+async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
+    if turn.partitions.is_empty() {
+        return Vec::new();
+    }
+    let notify = Arc::new(Notify::new());
+    let mut stopping = context.node().stopping.subscribe();
+    loop {
+        let is_last = turn.bytes_min == 0 || Instant::now() >= turn.deadline || *stopping.borrow();
+        // Each look registers first, so that nothing that happens after it is missed.
+        if is_last || is_enough(context, turn, &notify).await {
+            let found = look(context, turn, &notify).await;
+            if !found.is_empty() || is_last {
+                return found;
+            }
+        }
+        tokio::select! {
+            () = notify.notified() => {}
+            () = tokio::time::sleep_until(turn.deadline) => {}
+            _ = stopping.changed() => {}
+        }
+    }
+}
+
+async fn find(
+    context: &Context,
+    turn: &Turn,
+    partition: Partition,
+    notify: &Arc<Notify>,
+) -> Result<Arc<LivePartition>, ShareFailure> {
+    let node = context.node();
+    let live = node.share.get_or_load(node, &turn.member.key(partition)).await?;
+    live.register_fetch(notify);
+    Ok(live)
+}
+
+/// True if it is worth acquiring: there is as much as the client waits for, or an error to tell it. Others may be faster.
+async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool {
+    // Acquiring finds out by itself whether there is anything.
+    if turn.bytes_min <= 1 {
+        return true;
+    }
+    let mut missing = turn.bytes_min;
+    for &partition in &turn.partitions {
+        let Ok(live) = find(context, turn, partition, notify).await else { return true };
+        match acquirable_bytes(&live, &turn.member.settings, missing) {
+            Ok(bytes) => missing = missing.saturating_sub(bytes),
+            Err(_) => return true,
+        }
+        if missing == 0 {
+            return true;
+        }
+    }
+    false
+}
+
+async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found> {
+    let node = context.node();
+    let mut found = Vec::new();
+    let mut terms = turn.terms.clone();
+    let mut bytes_left = turn.bytes_max;
+    for &partition in &turn.partitions {
+        if terms.records_max == 0 || bytes_left == 0 {
+            break;
+        }
+        let live = match find(context, turn, partition, notify).await {
+            Ok(live) => live,
+            Err(failure) => {
+                found.push((partition, Err(failure)));
+                continue;
+            }
+        };
+        match acquire(node, &live, &turn.member.settings, &terms, bytes_left).await {
+            Ok(None) => {}
+            Ok(Some(acquisition)) => {
+                terms.records_max = terms.records_max.saturating_sub(acquisition.records());
+                bytes_left = bytes_left.saturating_sub(acquisition.extent.bytes());
+                found.push((partition, Ok(acquisition)));
+            }
+            Err(failure) => found.push((partition, Err(failure))),
+        }
+    }
+    found
+}
+
+/// Answers by topic, in the order in which they come.
+#[derive(Default)]
+struct Topics {
+    responses: Vec<ShareFetchableTopicResponse>,
+    places: HashMap<Partition, (usize, usize)>,
+    topics: HashMap<[u8; 16], usize>,
+}
+
+impl Topics {
+    fn partition(&mut self, partition: Partition) -> &mut PartitionData {
+        let (topic, index) = (partition.0.0, partition.1);
+        let number = *self.topics.entry(topic).or_insert_with(|| {
+            self.responses.push(ShareFetchableTopicResponse { topic_id: topic, ..Default::default() });
+            self.responses.len() - 1
+        });
+        let partitions = &mut self.responses[number].partitions;
+        let place = self.places.entry(partition).or_insert_with(|| {
+            partitions.push(PartitionData {
+                partition_index: index,
+                records: Records::Bytes(Bytes::new()),
+                current_leader: LeaderIdAndEpoch { leader_id: -1, leader_epoch: -1, ..Default::default() },
+                ..Default::default()
+            });
+            (number, partitions.len() - 1)
+        });
+        &mut partitions[place.1]
+    }
+}
+
+fn fill(
+    data: &mut PartitionData,
+    found: Result<Acquisition, ShareFailure>,
+    files: &mut Vec<Extent<ServerDisk>>,
+) {
+    let acquisition = match found {
+        Ok(acquisition) => acquisition,
+        Err(failure) => {
+            data.error_code = share_code(&failure).code();
+            return;
+        }
+    };
+    let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
+    // An extent lies in one segment, which is smaller than 4 GiB.
+    let bytes = u32::try_from(acquisition.extent.bytes()).unwrap_or(u32::MAX);
+    data.records = Records::External { bytes, tag };
+    files.push(acquisition.extent);
+    let acquired = acquisition.batches.into_iter().map(|batch| AcquiredRecords {
+        first_offset: batch.first.get(),
+        last_offset: batch.last.get(),
+        delivery_count: batch.delivery_count,
+        ..Default::default()
+    });
+    data.acquired_records = acquired.collect();
+}

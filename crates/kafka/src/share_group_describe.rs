@@ -1,0 +1,102 @@
+//! ShareGroupDescribe (77): everything about share groups (KIP-932).
+
+use std::sync::Arc;
+
+use tailrace_coordination::groups::{
+    NamedPartitions, ShareDescription, ShareEvent, ShareMemberDescription, ShareReply,
+};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::share_group_describe_request::ShareGroupDescribeRequest;
+use tailrace_kafka_wire::messages::share_group_describe_response::{
+    Assignment, DescribedGroup, Member, ShareGroupDescribeResponse, TopicPartitions,
+};
+
+use crate::commands::ITEMS_MAX;
+use crate::context::Context;
+use crate::groups::{group_code, group_message};
+use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
+
+/// The one assignor of share groups.
+const ASSIGNOR: &str = "simple";
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: ShareGroupDescribeRequest,
+) -> ShareGroupDescribeResponse {
+    let operations =
+        if request.include_authorized_operations { GROUP_OPERATIONS } else { OPERATIONS_NOT_ASKED };
+    let mut groups = Vec::new();
+    let mut charges = context.charges();
+    for group_id in request.group_ids.into_iter().take(ITEMS_MAX) {
+        let described = if charges.is_full() {
+            DescribedGroup { error_code: ErrorCode::PolicyViolation.code(), ..Default::default() }
+        } else {
+            describe(&context, &group_id).await
+        };
+        charges.add(bytes_of(&described)).await;
+        groups.push(DescribedGroup { group_id, authorized_operations: operations, ..described });
+    }
+    ShareGroupDescribeResponse { groups, ..Default::default() }
+}
+
+/// What a group takes in the answer, about.
+fn bytes_of(group: &DescribedGroup) -> usize {
+    const MEMBER_BYTES: usize = 1024;
+    const TOPIC_BYTES: usize = 128;
+    let of_assignment = |assignment: &Assignment| {
+        let partitions = assignment.topic_partitions.iter().map(|topic| 4 * topic.partitions.len());
+        partitions.map(|bytes| TOPIC_BYTES + bytes).sum::<usize>()
+    };
+    let of_member = |member: &Member| {
+        MEMBER_BYTES + TOPIC_BYTES * member.subscribed_topic_names.len() + of_assignment(&member.assignment)
+    };
+    MEMBER_BYTES + group.members.iter().map(of_member).sum::<usize>()
+}
+
+async fn describe(context: &Context, group: &str) -> DescribedGroup {
+    let failed = |code: ErrorCode, error_message| DescribedGroup {
+        error_code: code.code(),
+        error_message,
+        ..Default::default()
+    };
+    match context.submit_share_group(group.to_owned(), ShareEvent::Describe).await.share().await {
+        Ok(ShareReply::Describe(Ok(described))) => described_group(described),
+        Ok(ShareReply::Describe(Err(error))) => failed(group_code(&error), Some(group_message(&error))),
+        Ok(_) => failed(ErrorCode::UnknownServerError, None),
+        Err(code) => failed(code, None),
+    }
+}
+
+fn described_group(group: ShareDescription) -> DescribedGroup {
+    DescribedGroup {
+        group_state: group.state.name().to_owned(),
+        group_epoch: group.epoch,
+        assignment_epoch: group.assignment_epoch,
+        assignor_name: ASSIGNOR.to_owned(),
+        members: group.members.into_iter().map(member).collect(),
+        ..Default::default()
+    }
+}
+
+fn member(member: ShareMemberDescription) -> Member {
+    Member {
+        member_id: member.member.to_string(),
+        rack_id: member.rack,
+        member_epoch: member.epoch,
+        client_id: member.client.client_id,
+        client_host: member.client.client_host,
+        subscribed_topic_names: member.topics,
+        assignment: assignment(member.assignment),
+        ..Default::default()
+    }
+}
+
+fn assignment(partitions: Vec<NamedPartitions>) -> Assignment {
+    let topics = partitions.into_iter().map(|topic| TopicPartitions {
+        topic_id: topic.topic.0,
+        topic_name: topic.name.as_str().to_owned(),
+        partitions: topic.partitions,
+        ..Default::default()
+    });
+    Assignment { topic_partitions: topics.collect(), ..Default::default() }
+}

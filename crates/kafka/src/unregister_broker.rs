@@ -1,0 +1,34 @@
+//! UnregisterBroker (64): forgets a node that is gone and holds nothing. A node that is alone is not gone: it answers.
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
+use tailrace_metadata::Command;
+use tailrace_types::NodeId;
+
+use crate::commands::Mode;
+use crate::context::Context;
+
+pub(crate) async fn handle(
+    context: Arc<Context>,
+    request: UnregisterBrokerRequest,
+) -> UnregisterBrokerResponse {
+    if context.node().links.peers().is_some() {
+        let command = Command::RemoveNode { node: NodeId(request.broker_id) };
+        let refusal = context.command(command, Mode::CarryOut).await.err();
+        return UnregisterBrokerResponse {
+            error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
+            error_message: refusal.map(|refusal| refusal.message),
+            ..Default::default()
+        };
+    }
+    let (node, wanted) = (context.node().id().get(), request.broker_id);
+    let (code, message) = if wanted == node {
+        let message = format!("Broker ID {node} is this node, and the only one: it cannot be unregistered.");
+        (ErrorCode::InvalidRequest, message)
+    } else {
+        (ErrorCode::BrokerIdNotRegistered, format!("Broker ID {wanted} is not currently registered."))
+    };
+    UnregisterBrokerResponse { error_code: code.code(), error_message: Some(message), ..Default::default() }
+}

@@ -1,0 +1,105 @@
+//! WriteTxnMarkers (27): ends transactions in partitions, whatever their coordinator says.
+//!
+//! Administrators end transactions with it that hang in a partition: `kafka-transactions.sh abort`, `tailrace txn abort`. Coordinators ask
+//! the nodes that lead the partitions of a transaction otherwise (`tailrace_node::ask`).
+
+use std::sync::Arc;
+
+use tailrace_kafka_wire::messages::write_txn_markers_request::{WritableTxnMarker, WriteTxnMarkersRequest};
+use tailrace_kafka_wire::messages::write_txn_markers_response::{
+    WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+};
+use tailrace_kafka_wire::{ErrorCode, Reader};
+use tailrace_replication::TransactionMarker;
+use tailrace_types::{ProducerEpoch, ProducerId};
+
+use crate::closed::Closed;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::errors::failure_code;
+use crate::lookup::online_by_name;
+use tailrace_node::coordinators::{append_any_marker, committed};
+use tailrace_node::partitions::{Awaited, PartitionHandle};
+
+/// Transaction version of producers whose epoch rises with each transaction.
+const EPOCH_PER_TRANSACTION: i8 = 2;
+
+/// A marker that was appended, or why it was not.
+type Appended = Result<(Arc<PartitionHandle>, Awaited), ErrorCode>;
+
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: WriteTxnMarkersRequest = decode(&context, reader)?;
+    let context = Arc::new(context);
+    let mut written = Vec::with_capacity(request.markers.len());
+    for marker in request.markers {
+        written.push(append_all(&context, marker).await);
+    }
+    Ok(answer_later(context, async move {
+        let mut markers = Vec::with_capacity(written.len());
+        for (producer_id, topics) in written {
+            markers.push(result(producer_id, topics).await);
+        }
+        WriteTxnMarkersResponse { markers, ..Default::default() }
+    }))
+}
+
+type Topics = Vec<(String, Vec<(i32, Appended)>)>;
+
+async fn append_all(context: &Context, marker: WritableTxnMarker) -> (i64, Topics) {
+    let ending = TransactionMarker {
+        producer_id: ProducerId(marker.producer_id),
+        producer_epoch: ProducerEpoch(marker.producer_epoch),
+        coordinator_epoch: marker.coordinator_epoch,
+        committed: marker.transaction_result,
+        epochs_are_bumped: marker.transaction_version >= EPOCH_PER_TRANSACTION,
+    };
+    let mut topics = Vec::with_capacity(marker.topics.len());
+    for topic in marker.topics {
+        let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
+        for index in topic.partition_indexes {
+            partitions.push((index, append_one(context, &topic.name, index, ending).await));
+        }
+        topics.push((topic.name, partitions));
+    }
+    (marker.producer_id, topics)
+}
+
+async fn append_one(context: &Context, topic: &str, index: i32, marker: TransactionMarker) -> Appended {
+    if marker.producer_id.get() < 0 || marker.producer_epoch.get() < 0 {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    let node = context.node();
+    let handle = online_by_name(&node.topics(), topic, index)?;
+    match append_any_marker(node, &handle, marker).await {
+        Ok(committed_at) => {
+            tracing::info!(
+                peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,
+                epoch = %marker.producer_epoch, committed = marker.committed,
+                "a client has ended a transaction in a partition"
+            );
+            Ok((handle, committed_at))
+        }
+        Err(failure) => Err(failure_code(&failure)),
+    }
+}
+
+async fn result(producer_id: i64, topics: Topics) -> WritableTxnMarkerResult {
+    let mut results = Vec::with_capacity(topics.len());
+    for (name, partitions) in topics {
+        let mut answers = Vec::with_capacity(partitions.len());
+        for (partition_index, appended) in partitions {
+            let code = match appended {
+                Ok((handle, committed_at)) if committed(&handle, committed_at).await => ErrorCode::None,
+                Ok(_) => ErrorCode::KafkaStorageError,
+                Err(code) => code,
+            };
+            answers.push(WritableTxnMarkerPartitionResult {
+                partition_index,
+                error_code: code.code(),
+                ..Default::default()
+            });
+        }
+        results.push(WritableTxnMarkerTopicResult { name, partitions: answers, ..Default::default() });
+    }
+    WritableTxnMarkerResult { producer_id, topics: results, ..Default::default() }
+}

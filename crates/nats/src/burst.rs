@@ -1,0 +1,152 @@
+//! What one read of one connection set in motion: whose buffers were filled, and who has to be waited for.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::metrics::NatsMetrics;
+use crate::outbuf::PUBLISHERS_ROUNDS;
+use tailrace_runtime::aside::TURN;
+
+/// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
+const INLINE_MAX: usize = 32;
+const INLINE_BYTES_MAX: usize = 1024 * 1024;
+
+/// So many deliveries a lookup counts that no cache had.
+const WORK_OF_LOOKUP: u64 = 64;
+
+/// Longest time that one burst is held back for slow consumers, as in nats-server.
+const STALL_MAX: Duration = Duration::from_millis(10);
+
+/// One burst. Finish it before waiting for anything.
+#[derive(Debug)]
+pub(crate) struct Burst {
+    /// When the bytes were read.
+    pub(super) read_at: Instant,
+    /// The publisher gets its own messages too.
+    pub(super) echo: bool,
+    /// Whose out-buffers have something new.
+    pub(super) touched: Vec<Arc<Client>>,
+    crowded: Option<Arc<Client>>,
+    messages_out: u64,
+    bytes_out: u64,
+    lookups: u64,
+    cache_hits: u64,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self {
+            read_at: Instant::now(),
+            echo: true,
+            touched: Vec::new(),
+            crowded: None,
+            messages_out: 0,
+            bytes_out: 0,
+            lookups: 0,
+            cache_hits: 0,
+        }
+    }
+}
+
+impl Burst {
+    /// Begins the next one.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.read_at = now;
+    }
+
+    #[inline]
+    pub(super) fn delivered(&mut self, bytes: usize) {
+        self.messages_out += 1;
+        self.bytes_out += bytes as u64;
+    }
+
+    /// What was done since it began, in deliveries. A lookup without a cache may visit many nodes.
+    #[inline]
+    pub(super) fn work(&self) -> u64 {
+        self.messages_out + (self.lookups - self.cache_hits) * WORK_OF_LOOKUP
+    }
+
+    /// True if it has lasted for a turn.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.work() >= WORK_OF_LOOKUP && self.read_at.elapsed() >= TURN
+    }
+
+    /// Takes note of a lookup, and whether a cache had the answer (1 or 0).
+    #[inline]
+    pub(super) fn looked_up(&mut self, cache_hits: u64) {
+        self.lookups += 1;
+        self.cache_hits += cache_hits;
+    }
+
+    /// Sends what was put into buffers: once to each connection.
+    pub(crate) fn finish(&mut self, metrics: &NatsMetrics) {
+        if self.lookups > 0 {
+            metrics.lookups.inc_by(std::mem::take(&mut self.lookups));
+            metrics.cache_hits.inc_by(std::mem::take(&mut self.cache_hits));
+        }
+        if self.messages_out > 0 {
+            metrics.messages_out.inc_by(std::mem::take(&mut self.messages_out));
+            metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));
+        }
+        let mut bytes = 0;
+        let mut touched = std::mem::take(&mut self.touched);
+        for (number, client) in touched.drain(..).enumerate() {
+            if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
+                bytes += client.out.pending();
+                client.out.flush(PUBLISHERS_ROUNDS, |took| metrics.responded(took));
+            } else {
+                client.out.hand_over();
+            }
+            self.look_at(&client);
+        }
+        // The list keeps its memory.
+        self.touched = touched;
+    }
+
+    /// Takes note of a connection that is behind.
+    #[inline]
+    pub(super) fn look_at(&mut self, client: &Arc<Client>) {
+        if !client.out.is_crowded() {
+            return;
+        }
+        let worse = self.crowded.as_ref().is_none_or(|other| other.out.pending() < client.out.pending());
+        if worse {
+            self.crowded = Some(Arc::clone(client));
+        }
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded.is_some()
+    }
+
+    /// The connection that is most behind, if any is so far behind that the publisher has to slow down.
+    pub(crate) fn take_crowded(&mut self) -> Option<Crowded> {
+        self.crowded.take().map(Crowded)
+    }
+}
+
+impl Drop for Burst {
+    /// Others count on a burst to send what it and they have put into a buffer: one that is given up half-way leaves that to the
+    /// connections themselves.
+    fn drop(&mut self) {
+        for client in self.touched.drain(..) {
+            client.out.hand_over();
+        }
+    }
+}
+
+/// A connection that is behind.
+#[derive(Debug)]
+pub(crate) struct Crowded(Arc<Client>);
+
+impl Crowded {
+    /// Waits until it has caught up, for a few milliseconds at most.
+    pub(crate) async fn wait(self, metrics: &NatsMetrics) {
+        if self.0.out.is_crowded() {
+            metrics.stalls.inc();
+            self.0.out.wait_for_room(STALL_MAX).await;
+        }
+    }
+}

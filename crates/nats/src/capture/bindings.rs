@@ -1,0 +1,108 @@
+//! Which topics capture which subjects, kept in step with the table of topics.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use tailrace_subjects::{Pattern, Subscription};
+use tailrace_types::TopicId;
+
+use crate::router::Router;
+use tailrace_node::partitions::{Topic, TopicTable};
+
+/// What the router finds for a subject that is captured: the topic as it is now. One for each topic, whatever the number of its
+/// patterns, and the same one for as long as the topic captures anything.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    topic: ArcSwap<Topic>,
+}
+
+impl Binding {
+    /// True if a message with a reply subject is acknowledged.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.topic.load().config.tailrace_subjects_ack
+    }
+
+    /// Whose patterns these are.
+    pub(crate) fn topic_id(&self) -> TopicId {
+        self.topic.load().id
+    }
+
+    /// The topic with its settings and partitions.
+    pub(super) fn topic(&self) -> Arc<Topic> {
+        self.topic.load_full()
+    }
+}
+
+/// Every topic that captures something.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
+    by_topic: Mutex<HashMap<TopicId, Bound>>,
+}
+
+#[derive(Debug)]
+struct Bound {
+    binding: Arc<Binding>,
+    routes: Vec<(Pattern, Subscription)>,
+}
+
+impl Bindings {
+    /// Takes over a changed table. Called for one table after the other.
+    ///
+    /// A pattern that stays is left alone, and a topic's new patterns are there before its old ones go, so that a change loses
+    /// nothing; [`super::CaptureBurst`] sees to it that nothing is captured twice meanwhile.
+    pub(crate) fn follow(&self, router: &Router, table: &TopicTable) {
+        let mut by_topic = self.lock();
+        by_topic.retain(|id, bound| {
+            let stays = table.by_id(id.0).is_some_and(|topic| !topic.config.tailrace_subjects.is_empty());
+            if !stays {
+                bound.keep(router, &[]);
+            }
+            stays
+        });
+        for topic in table.iter().filter(|topic| !topic.config.tailrace_subjects.is_empty()) {
+            let bound = by_topic.entry(topic.id).or_insert_with(|| Bound::new(topic));
+            bound.follow(router, topic);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<TopicId, Bound>> {
+        // A panic in between leaves every entry whole.
+        self.by_topic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Bound {
+    fn new(topic: &Arc<Topic>) -> Self {
+        let binding = Arc::new(Binding { topic: ArcSwap::from(Arc::clone(topic)) });
+        Self { binding, routes: Vec::new() }
+    }
+
+    fn follow(&mut self, router: &Router, topic: &Arc<Topic>) {
+        let is_new = self.routes.is_empty();
+        if !is_new && Arc::ptr_eq(&self.binding.topic.load(), topic) {
+            return;
+        }
+        self.binding.topic.store(Arc::clone(topic));
+        let wanted = topic.config.tailrace_subjects.patterns();
+        for pattern in wanted {
+            if self.routes.iter().any(|(known, _)| known == pattern) {
+                continue;
+            }
+            match router.bind(pattern, Arc::clone(&self.binding)) {
+                Ok(route) => self.routes.push((pattern.clone(), route)),
+                Err(error) => {
+                    tracing::error!(topic = %topic.name, %pattern, %error, "the topic cannot capture the subject");
+                }
+            }
+        }
+        self.keep(router, wanted);
+    }
+
+    /// Ends the capture of all patterns but these.
+    fn keep(&mut self, router: &Router, wanted: &[Pattern]) {
+        for (_, route) in self.routes.extract_if(.., |(pattern, _)| !wanted.contains(pattern)) {
+            router.unbind(route);
+        }
+    }
+}

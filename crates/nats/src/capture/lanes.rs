@@ -1,0 +1,154 @@
+//! The batches of one burst: one for each partition, or several where one would become too large.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_types::TimestampMs;
+
+use super::acks::Replies;
+use crate::mapping::RecordParts;
+use tailrace_node::partitions::Topic;
+
+/// Up to so many batches, looking at all of them is quicker than a table.
+const LINEAR_MAX: usize = 16;
+
+/// Room for the first record of a batch besides its key and value.
+const FIRST_RECORD_OVERHEAD: usize = 64;
+
+/// A batch on its way to one partition.
+pub(super) struct Lane {
+    pub(super) topic: Arc<Topic>,
+    pub(super) partition: u32,
+    pub(super) builder: BatchBuilder,
+    /// Whom to tell of which record.
+    pub(super) replies: Replies,
+    /// What is too large for any batch: how many messages, and who wants to be told.
+    pub(super) too_large: usize,
+    pub(super) refused: Replies,
+    /// Bytes that it may have while it has more than one record.
+    bytes_max: usize,
+}
+
+/// The batches of one burst, in the order of their first records.
+#[derive(Default)]
+pub(super) struct Lanes {
+    lanes: Vec<Lane>,
+    /// The newest lane of each partition, once there are more than [`LINEAR_MAX`].
+    newest: HashMap<(usize, u32), usize>,
+}
+
+impl Lanes {
+    pub(super) fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Adds a record to its partition's batch. `reply` wants to be told what becomes of it.
+    pub(super) fn push(
+        &mut self,
+        topic: &Arc<Topic>,
+        partition: u32,
+        now: TimestampMs,
+        record: &RecordParts<'_>,
+        reply: Option<&[u8]>,
+    ) {
+        let at = match self.find(topic, partition) {
+            Some(at) if self.lanes[at].add(now, record, reply) => return,
+            // Records after this one belong behind it.
+            _ => self.open(topic, partition, now, record),
+        };
+        let lane = &mut self.lanes[at];
+        // Alone, it may take all that the topic allows.
+        if !lane.add_alone(now, record, reply) {
+            lane.too_large += 1;
+            if let Some(reply) = reply {
+                lane.refused.push(0, reply);
+            }
+        }
+    }
+
+    /// Takes all out. The list keeps a little memory for the next burst.
+    pub(super) fn take(&mut self) -> Vec<Lane> {
+        self.newest.clear();
+        std::mem::take(&mut self.lanes)
+    }
+
+    fn find(&self, topic: &Arc<Topic>, partition: u32) -> Option<usize> {
+        if self.lanes.len() > LINEAR_MAX {
+            return self.newest.get(&(Arc::as_ptr(topic) as usize, partition)).copied();
+        }
+        let is_it = |lane: &Lane| lane.partition == partition && Arc::ptr_eq(&lane.topic, topic);
+        self.lanes.iter().rposition(is_it)
+    }
+
+    fn open(
+        &mut self,
+        topic: &Arc<Topic>,
+        partition: u32,
+        now: TimestampMs,
+        record: &RecordParts<'_>,
+    ) -> usize {
+        let at = self.lanes.len();
+        self.lanes.push(Lane::new(topic, partition, now, record));
+        let place = |lane: &Lane| (Arc::as_ptr(&lane.topic) as usize, lane.partition);
+        if at == LINEAR_MAX {
+            self.newest.extend(self.lanes.iter().enumerate().map(|(at, lane)| (place(lane), at)));
+        } else if at > LINEAR_MAX {
+            self.newest.insert(place(&self.lanes[at]), at);
+        }
+        at
+    }
+}
+
+impl Lane {
+    fn new(topic: &Arc<Topic>, partition: u32, now: TimestampMs, record: &RecordParts<'_>) -> Self {
+        let compression = topic.stored_compression();
+        let options = BatchOptions {
+            compression: compression.unwrap_or_default(),
+            levels: topic.compression_levels(),
+            log_append_time: topic.log_append_time.then_some(now),
+            ..BatchOptions::default()
+        };
+        let mut builder = BatchBuilder::new(options);
+        builder.reserve(record.key.len() + record.value.map_or(0, <[u8]>::len) + FIRST_RECORD_OVERHEAD);
+        // What cannot be compressed grows a little.
+        let bytes_max = topic.batch_bytes_max();
+        let slack = if compression.is_some() { bytes_max / 64 } else { 0 };
+        Self {
+            topic: Arc::clone(topic),
+            partition,
+            builder,
+            replies: Replies::default(),
+            too_large: 0,
+            refused: Replies::default(),
+            bytes_max: bytes_max - slack,
+        }
+    }
+
+    /// False if there is no room for it.
+    fn add(&mut self, now: TimestampMs, record: &RecordParts<'_>, reply: Option<&[u8]>) -> bool {
+        self.add_within(self.bytes_max, now, record, reply)
+    }
+
+    fn add_alone(&mut self, now: TimestampMs, record: &RecordParts<'_>, reply: Option<&[u8]>) -> bool {
+        self.add_within(self.topic.batch_bytes_max(), now, record, reply)
+    }
+
+    fn add_within(
+        &mut self,
+        bytes_max: usize,
+        now: TimestampMs,
+        record: &RecordParts<'_>,
+        reply: Option<&[u8]>,
+    ) -> bool {
+        let index = self.builder.len();
+        let pushed = self.builder.push_within(bytes_max, now, Some(record.key), record.value, record.headers);
+        if pushed.is_err() {
+            return false;
+        }
+        if let Some(reply) = reply {
+            self.replies.push(index, reply);
+        }
+        true
+    }
+}

@@ -1,0 +1,269 @@
+//! NATS messages into the log: what one read of one connection publishes to captured subjects becomes one batch for each
+//! partition.
+//!
+//! The batches are appended in the order in which the connection sent their messages. A message without a reply subject is
+//! appended and nothing more is heard of it; one with a reply subject is acknowledged as JetStream does it (`acks`), unless its
+//! topic says otherwise. Batches are built here, so they need not be validated: times, keys, codec and size are as the topic's
+//! settings ask for.
+//!
+//! Where other nodes may lead the partition, the batch goes by `tailrace_node::relay`, which stores it once, at the node that leads.
+//!
+//! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
+
+mod acks;
+mod bindings;
+mod demands;
+mod lanes;
+mod metrics;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tailrace_config::BrokerConfig;
+use tailrace_nats_wire::Message;
+use tailrace_records::{BatchBuilder, Validated, partition_of_key};
+use tailrace_replication::Appended;
+use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
+use tokio::sync::{Semaphore, oneshot};
+
+pub(crate) use self::bindings::{Binding, Bindings};
+use self::lanes::{Lane, Lanes};
+pub(crate) use self::metrics::CaptureMetrics;
+use crate::NAME;
+use crate::NatsServer;
+use crate::capture::acks::{Failure, Replies};
+use crate::capture::demands::{Unmet, unmet_of};
+use crate::mapping::RecordScratch;
+use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
+use tailrace_node::relay::{self, NotRelayed};
+use tailrace_runtime::clock::wall_clock;
+
+/// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
+/// connections.
+const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
+
+/// Seconds between two lines about messages that were lost.
+const LOG_INTERVAL_SECONDS: u64 = 1;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Captures {
+    pub(crate) bindings: Bindings,
+    /// Acknowledgements that may still wait.
+    acks: Arc<Semaphore>,
+    acks_max: u32,
+    started: Instant,
+    /// Seconds after `started` from which on a loss is logged again.
+    log_again_at: AtomicU64,
+}
+
+impl Captures {
+    pub(crate) fn new(config: &BrokerConfig) -> Self {
+        let acks_max = config.tailrace_nats_capture_acks_max;
+        Self {
+            bindings: Bindings::default(),
+            acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
+            acks_max,
+            started: Instant::now(),
+            log_again_at: AtomicU64::new(0),
+        }
+    }
+
+    /// True once in a while.
+    fn may_log(&self) -> bool {
+        let now = self.started.elapsed().as_secs();
+        let again = |at: u64| (at <= now).then_some(now + LOG_INTERVAL_SECONDS);
+        self.log_again_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, again).is_ok()
+    }
+}
+
+/// A message that is not stored, since it demands more than that.
+struct Refused {
+    topic: Arc<Topic>,
+    partition: u32,
+    unmet: Unmet,
+    /// Who wants to be told.
+    replies: Replies,
+}
+
+/// What one connection has published to captured subjects since the last append.
+#[derive(Default)]
+pub(crate) struct CaptureBurst {
+    lanes: Lanes,
+    /// Messages that demand what is not done.
+    refused: Vec<Refused>,
+    scratch: RecordScratch,
+    /// The last topic, so that a run of messages for one looks it up once.
+    current: Option<(Arc<Binding>, Arc<Topic>)>,
+    /// Where the last message's subject lies.
+    last: usize,
+    now: Option<TimestampMs>,
+}
+
+impl CaptureBurst {
+    /// Takes a message for the topic. Of one message and topic only the first call counts: while a topic's patterns change, two of
+    /// them may match.
+    pub(crate) fn push(&mut self, binding: &Arc<Binding>, message: &Message<'_>) {
+        let place = message.subject.as_ptr() as usize;
+        let same = self.current.as_ref().is_some_and(|(current, _)| Arc::ptr_eq(current, binding));
+        if same && place == self.last {
+            return;
+        }
+        if !same {
+            self.current = Some((Arc::clone(binding), binding.topic()));
+        }
+        self.last = place;
+        let Self { lanes, refused, scratch, current: Some((_, topic)), now, .. } = self else { return };
+        let now = *now.get_or_insert_with(wall_clock);
+        scratch.with(message, |record| {
+            let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
+            let partition = partition_of_key(record.key, partitions);
+            let reply = message.reply.filter(|_| topic.config.tailrace_subjects_ack);
+            if let Some(unmet) = unmet_of(message, |name| acks::is_stream(topic, partition, name)) {
+                let replies = Replies::of_one(reply);
+                refused.push(Refused { topic: Arc::clone(topic), partition, unmet, replies });
+                return;
+            }
+            lanes.push(topic, partition, now, &record, reply);
+        });
+    }
+
+    /// True if there is nothing to append, and nobody to tell.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.refused.is_empty()
+    }
+
+    /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
+    /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
+    /// pass it then.
+    pub(crate) async fn append(&mut self, server: &Arc<NatsServer>) {
+        let now = self.now.take().unwrap_or_else(wall_clock);
+        self.current = None;
+        self.last = 0;
+        for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
+            lost(server, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
+        }
+        let mut forwarded = Vec::new();
+        for lane in self.lanes.take() {
+            forwarded.extend(append_lane(server, lane, now).await);
+        }
+        for done in forwarded {
+            // It ends when its sender is dropped.
+            let _ = done.await;
+        }
+    }
+}
+
+/// What comes back ends once a batch that was forwarded is stored or refused.
+async fn append_lane(
+    server: &Arc<NatsServer>,
+    lane: Lane,
+    now: TimestampMs,
+) -> Option<oneshot::Receiver<()>> {
+    let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
+    let metrics = &server.front.metrics().capture;
+    if too_large > 0 {
+        lost(server, &topic, partition, too_large, &refused, &Failure::TooLarge);
+    }
+    let count = builder.len();
+    if count == 0 {
+        return None;
+    }
+    let handle = match topic.partitions.get(partition as usize) {
+        Some(PartitionSlot::Online(handle)) if !handle.is_replica() => handle,
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
+            if server.node.links.peers().is_some() =>
+        {
+            return relay(server, topic, partition, builder, replies);
+        }
+        slot => {
+            let reason = match slot {
+                Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
+                _ => "there is no such partition".to_owned(),
+            };
+            lost(server, &topic, partition, count, &replies, &Failure::Offline(reason));
+            return None;
+        }
+    };
+    match store(server, &topic, handle, builder, now).await {
+        Ok((appended, bytes)) => {
+            metrics.messages.inc_by(count as u64);
+            metrics.bytes.inc_by(bytes);
+            metrics.batches.inc();
+            acks::acknowledge(server, &topic, handle, appended, replies).await;
+        }
+        Err(failure) => lost(server, &topic, partition, count, &replies, &failure),
+    }
+    None
+}
+
+/// Has the batch stored by the node that leads the partition.
+fn relay(
+    server: &Arc<NatsServer>,
+    topic: Arc<Topic>,
+    partition: u32,
+    builder: BatchBuilder,
+    replies: Replies,
+) -> Option<oneshot::Receiver<()>> {
+    let group =
+        RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
+    let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
+    let own = Arc::clone(server);
+    let told = move |stored: Result<Offset, NotRelayed>| match stored {
+        Ok(first) => {
+            let metrics = &own.front.metrics().capture;
+            metrics.messages.inc_by(count as u64);
+            metrics.bytes.inc_by(bytes);
+            metrics.batches.inc();
+            metrics.forwarded.inc_by(count as u64);
+            acks::tell(&own, &topic, partition, first, &replies);
+        }
+        Err(failure) => lost(&own, &topic, partition, count, &replies, &failure.into()),
+    };
+    relay::append(&server.node, group, builder, Box::new(told))
+}
+
+/// Builds and appends the batch. Returns its bytes too.
+async fn store(
+    server: &Arc<NatsServer>,
+    topic: &Topic,
+    handle: &Arc<PartitionHandle>,
+    builder: BatchBuilder,
+    now: TimestampMs,
+) -> Result<(Appended, u64), Failure> {
+    let compressed = topic.stored_compression().is_some();
+    let (header, bytes) = if compressed && builder.bytes_estimate() > COMPRESS_INLINE_BYTES {
+        let built = tokio::task::spawn_blocking(move || builder.build_with_header()).await;
+        built.map_err(|_| Failure::Gone)?
+    } else {
+        builder.build_with_header()
+    };
+    if bytes.len() > topic.batch_bytes_max() {
+        return Err(Failure::TooLarge);
+    }
+    let size = bytes.len() as u64;
+    // Subscribers had it when it was published.
+    let wanted = server.node.taps.wanted(topic, Some(NAME));
+    let appended = append(&server.node, handle, Validated { header, bytes }, now, wanted).await?;
+    Ok((appended, size))
+}
+
+/// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.
+fn lost(
+    server: &NatsServer,
+    topic: &Topic,
+    partition: u32,
+    count: usize,
+    replies: &Replies,
+    failure: &Failure,
+) {
+    server.front.metrics().capture.errors(failure.label()).inc_by(count as u64);
+    acks::answer_failure(server, topic, partition, replies, failure);
+    if replies.len() < count && server.front.captures().may_log() {
+        tracing::warn!(
+            topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
+            "captured messages were not stored; further losses are counted, and logged once a second at most"
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! A connection as the others see it: its out-buffer, its counts, and what it said of itself.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use tailrace_nats_wire::ConnectOptions;
+
+use crate::auth::Permissions;
+use crate::outbuf::OutBuffer;
+
+/// One connection. Shared by its own task, its subscriptions and those who publish to them.
+pub(crate) struct Client {
+    pub(crate) id: u64,
+    pub(crate) peer: SocketAddr,
+    pub(crate) transport: TransportKind,
+    pub(crate) started: SystemTime,
+    pub(super) out: OutBuffer,
+    /// It understands headers.
+    pub(super) headers: AtomicBool,
+    pub(super) counts: ClientCounts,
+    /// Subscriptions that have had their last message and are to be removed by the connection's task.
+    expired: Mutex<VecDeque<u64>>,
+    /// What may be delivered to it; empty until it is authenticated.
+    permissions: OnceLock<Arc<Permissions>>,
+    said: Mutex<Option<Arc<ConnectOptions>>>,
+    epoch: Instant,
+}
+
+/// How the bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransportKind {
+    /// TCP.
+    Plain,
+    /// TLS over TCP.
+    Tls,
+    /// WebSocket, with or without TLS below.
+    WebSocket,
+}
+
+/// Written by the connection's task alone.
+#[derive(Debug, Default)]
+pub(crate) struct ClientCounts {
+    pub(crate) messages_in: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) subscriptions: AtomicUsize,
+    /// Milliseconds after the start of the connection.
+    last_activity_ms: AtomicI64,
+    /// Microseconds between the last PING and its PONG.
+    pub(crate) round_trip_us: AtomicU64,
+}
+
+impl Client {
+    pub(super) fn new(id: u64, peer: SocketAddr, transport: TransportKind, out: OutBuffer) -> Self {
+        Self {
+            id,
+            peer,
+            transport,
+            started: SystemTime::now(),
+            out,
+            headers: AtomicBool::new(false),
+            counts: ClientCounts::default(),
+            expired: Mutex::default(),
+            permissions: OnceLock::new(),
+            said: Mutex::default(),
+            epoch: Instant::now(),
+        }
+    }
+
+    /// What it said in CONNECT. The secrets are taken out.
+    pub(crate) fn said(&self) -> Option<Arc<ConnectOptions>> {
+        lock(&self.said).clone()
+    }
+
+    pub(super) fn set_said(&self, mut options: ConnectOptions) {
+        self.headers.store(options.headers, Ordering::Relaxed);
+        options.forget_secrets();
+        *lock(&self.said) = Some(Arc::new(options));
+    }
+
+    /// Its permissions, if any are restricted.
+    pub(super) fn permissions(&self) -> Option<&Arc<Permissions>> {
+        self.permissions.get()
+    }
+
+    pub(super) fn set_permissions(&self, permissions: Arc<Permissions>) {
+        // The caller sets them once.
+        let _ = self.permissions.set(permissions);
+    }
+
+    pub(super) fn expire(&self, subscription: u64) {
+        lock(&self.expired).push_back(subscription);
+        self.out.signal(|signals| signals.expired = true);
+    }
+
+    /// The oldest of them, so many at most.
+    pub(super) fn take_expired(&self, most: usize) -> Vec<u64> {
+        let mut expired = lock(&self.expired);
+        let most = most.min(expired.len());
+        expired.drain(..most).collect()
+    }
+
+    pub(super) fn active(&self, now: Instant) {
+        let ms = i64::try_from(now.saturating_duration_since(self.epoch).as_millis()).unwrap_or(i64::MAX);
+        self.counts.last_activity_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// When something last arrived, or was last taken by it.
+    pub(crate) fn last_activity(&self) -> SystemTime {
+        let ms = self.counts.last_activity_ms.load(Ordering::Relaxed).max(0).unsigned_abs();
+        let arrived = std::time::Duration::from_millis(ms);
+        let taken = self.out.last_progress().saturating_duration_since(self.epoch);
+        self.started + arrived.max(taken)
+    }
+
+    /// Asks for its round trip to be measured.
+    pub(crate) fn measure_round_trip(&self) {
+        self.out.signal(|signals| signals.measure = true);
+    }
+
+    /// Messages, and bytes of their headers and payloads, put into its out-buffer so far.
+    pub(crate) fn sent(&self) -> (u64, u64) {
+        let sent = self.out.sent();
+        (sent.messages, sent.bytes)
+    }
+
+    /// Bytes that wait for it.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.out.pending()
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

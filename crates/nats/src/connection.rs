@@ -1,0 +1,450 @@
+//! One connection: a task that reads, lets the session act, and writes what others could not.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tailrace_nats_wire::write_info;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::time::Sleep;
+
+use crate::NatsServer;
+use crate::client::{Client, TransportKind};
+use crate::close::CloseReason;
+use crate::input::Input;
+use crate::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
+use crate::session::{Next, Session};
+use crate::websocket::ClosingFrame;
+use crate::{NatsFront, Place};
+use tailrace_runtime::transport::ByteStream;
+
+/// Bursts after which others get their turn.
+const BURSTS_IN_A_ROW: u32 = 8;
+
+/// Time to send the last words to a client that is being closed.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+
+/// How often deadlines are looked at while something waits to be written.
+const WATCH_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bytes that waited for a connection at its end, and whose memory should go back to the system.
+const DROPPED_MUCH: usize = 1024 * 1024;
+
+/// The same of subscriptions, each of which takes some hundred bytes.
+const SUBSCRIPTIONS_MANY: usize = 4096;
+
+/// Buffers of one vectored write.
+const VECTORS: usize = 16;
+
+/// Where the bytes come from and go to.
+pub(crate) enum Transport {
+    /// A bare socket: publishers write to it directly.
+    Plain(TcpStream),
+    /// Something that only the connection's own task may use.
+    /// With a place for the reason that is told at the end, if the stream can tell one.
+    Boxed(Box<dyn ByteStream>, TransportKind, Option<ClosingFrame>),
+}
+
+enum Stream {
+    Plain(OwnedReadHalf),
+    Boxed { stream: Box<dyn ByteStream>, batch: Batch, unflushed: bool },
+}
+
+/// What happened.
+enum Event {
+    Read(Next),
+    View(OwnersView),
+    Tick,
+}
+
+/// A connection on its way.
+pub(super) struct Connection {
+    server: Arc<NatsServer>,
+    client: Arc<Client>,
+    session: Session,
+    stream: Stream,
+    closing: Option<ClosingFrame>,
+    input: Input,
+    wanted: usize,
+    sleep: Pin<Box<Sleep>>,
+    opened: Instant,
+    last_input: Instant,
+    nonce: String,
+    bursts: u32,
+    _place: Place,
+}
+
+impl Drop for Connection {
+    /// Whatever ended it, a bug included: nothing is delivered to it any more, and its subscriptions are gone.
+    fn drop(&mut self) {
+        self.client.out.release(CloseReason::Internal);
+        while self.session.leave(&self.server.front) {}
+    }
+}
+
+/// How a connection begins.
+pub(crate) struct Opening {
+    pub(crate) id: u64,
+    pub(crate) peer: SocketAddr,
+    pub(crate) transport: Transport,
+    /// To be signed by clients with an nkey; empty if nobody needs it.
+    pub(crate) nonce: String,
+    /// INFO was sent before TLS began.
+    pub(crate) info_sent: bool,
+    pub(crate) place: Place,
+}
+
+impl Connection {
+    pub(super) fn new(server: &Arc<NatsServer>, opening: Opening) -> Self {
+        let front = &server.front;
+        let limits = front.limits().out;
+        let mut closing = None;
+        let (stream, out, kind) = match opening.transport {
+            Transport::Plain(socket) => {
+                let (reader, writer) = socket.into_split();
+                let out = OutBuffer::new(limits, Some(Arc::new(writer)));
+                (Stream::Plain(reader), out, TransportKind::Plain)
+            }
+            Transport::Boxed(stream, kind, frame) => {
+                closing = frame;
+                let stream = Stream::Boxed { stream, batch: Batch::default(), unflushed: false };
+                (stream, OutBuffer::new(limits, None), kind)
+            }
+        };
+        let client = Arc::new(Client::new(opening.id, opening.peer, kind, out));
+        if !opening.info_sent {
+            let mut info = front.info(&client);
+            info.nonce.clone_from(&opening.nonce);
+            client.out.append_control(|out| write_info(out, &info));
+        }
+        let now = Instant::now();
+        Self {
+            session: Session::new(front, &client),
+            server: Arc::clone(server),
+            client,
+            stream,
+            closing,
+            input: Input::default(),
+            wanted: 0,
+            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            opened: now,
+            last_input: now,
+            nonce: opening.nonce,
+            bursts: 0,
+            _place: opening.place,
+        }
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Serves the connection to its end, and says why it ended.
+    pub(super) async fn run(mut self) -> CloseReason {
+        self.flush();
+        let reason = self.serve().await;
+        // What was published before the end is captured all the same.
+        self.settle().await;
+        self.session.farewell(reason);
+        self.say_goodbye(reason).await;
+        let reason = self.client.out.release(reason);
+        let frees_much = self.client.out.dropped() >= DROPPED_MUCH
+            || self.session.subscription_count() >= SUBSCRIPTIONS_MANY;
+        while self.session.leave(&self.server.front) {
+            tokio::task::yield_now().await;
+        }
+        if frees_much {
+            self.front().freed_much();
+        }
+        reason
+    }
+
+    async fn serve(&mut self) -> CloseReason {
+        loop {
+            let event = std::future::poll_fn(|cx| self.poll_event(cx)).await;
+            let reason = match event {
+                Event::Read(next) => self.after_read(next).await,
+                Event::View(view) => self.look(view).await,
+                Event::Tick => self.tick(),
+            };
+            if let Some(reason) = reason {
+                return reason;
+            }
+        }
+    }
+
+    fn front(&self) -> &NatsFront {
+        &self.server.front
+    }
+
+    // ---- events ----
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let view = self.client.out.poll_owner(cx);
+        if view.closed.is_some() || view.signals != Default::default() {
+            return Poll::Ready(Event::View(view));
+        }
+        if let Poll::Ready(Err(_)) = self.poll_output(&view, cx) {
+            self.client.out.close(CloseReason::WriteError);
+        }
+        if let Poll::Ready(next) = self.poll_input(cx) {
+            return Poll::Ready(Event::Read(next));
+        }
+        if view.pending {
+            self.sooner(Instant::now() + WATCH_INTERVAL);
+        }
+        ready!(self.sleep.as_mut().poll(cx));
+        Poll::Ready(Event::Tick)
+    }
+
+    async fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
+        while view.signals.expired && self.session.remove_expired(&self.server.front) {
+            tokio::task::yield_now().await;
+        }
+        if view.signals.lame_duck {
+            self.session.send_info(&self.server.front, true);
+            self.flush();
+        }
+        if view.signals.info {
+            self.session.send_news(&self.server.front);
+            self.flush();
+        }
+        if view.signals.measure && self.session.measure_round_trip(self.opened) {
+            self.flush();
+        }
+        view.closed.or(view.signals.finish)
+    }
+
+    // ---- input ----
+
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let read = match &mut self.stream {
+            Stream::Plain(reader) => self.input.poll_read(reader, self.wanted, cx),
+            Stream::Boxed { stream, .. } => self.input.poll_read(&mut **stream, self.wanted, cx),
+        };
+        match ready!(read) {
+            Ok(0) => Poll::Ready(Next::Close(CloseReason::Client)),
+            Err(_) => Poll::Ready(Next::Close(CloseReason::ReadError)),
+            Ok(_) => {
+                self.last_input = Instant::now();
+                // Who talks is there, whether it answers PINGs or not.
+                self.session.pings_unanswered = 0;
+                if self.input.unused().len() < self.wanted {
+                    return Poll::Ready(Next::Read(self.wanted));
+                }
+                self.session.burst.begin(self.last_input);
+                Poll::Ready(self.process())
+            }
+        }
+    }
+
+    fn process(&mut self) -> Next {
+        let (used, next) = self.session.process(&self.server.front, self.input.unused());
+        self.input.consume(used);
+        next
+    }
+
+    async fn after_read(&mut self, mut next: Next) -> Option<CloseReason> {
+        loop {
+            self.finish_burst();
+            // What was captured waits for the end of the burst: it is one batch for each partition.
+            if !matches!(next, Next::Rest | Next::Again) && self.session.has_to_wait() {
+                self.settle().await;
+            }
+            match next {
+                Next::Read(wanted) => {
+                    // A parser that has all of its input wants the next byte.
+                    self.wanted = wanted;
+                    self.bursts += 1;
+                    if self.bursts.is_multiple_of(BURSTS_IN_A_ROW) {
+                        tokio::task::yield_now().await;
+                    }
+                    return None;
+                }
+                Next::Close(reason) => return Some(reason),
+                Next::Rest | Next::Again => {
+                    tokio::task::yield_now().await;
+                    next = self.process();
+                }
+                Next::Pong => {
+                    self.session.send_pong(&self.server.front);
+                    next = self.process();
+                }
+                Next::Authenticate(options) => {
+                    // A password may be slow to check, and many may wait for it.
+                    let deadline = self.opened + self.front().limits().auth_timeout;
+                    let answer = self.front().auth().authenticate(&options, &self.nonce);
+                    match tokio::time::timeout_at(deadline.into(), answer).await {
+                        Ok(Ok(permissions)) => {
+                            let user = permissions.principal().name().unwrap_or_default();
+                            tracing::debug!(client = self.client.id, user, "a NATS client was let in");
+                            if let Err(reason) = self.session.authenticated(*options, permissions) {
+                                return Some(reason);
+                            }
+                        }
+                        Ok(Err(denied)) => {
+                            let (client, peer) = (self.client.id, self.client.peer);
+                            tracing::info!(client, %peer, reason = %denied, "a NATS client was not let in");
+                            self.session.denied();
+                            return Some(CloseReason::Authorization);
+                        }
+                        Err(_) => return Some(CloseReason::AuthenticationTimeout),
+                    }
+                    next = self.process();
+                }
+            }
+        }
+    }
+
+    /// Sends what the burst put into buffers, this client's own included.
+    fn finish_burst(&mut self) {
+        let server = Arc::clone(&self.server);
+        self.session.burst.finish(server.front.metrics());
+        self.client.active(self.last_input);
+        self.flush();
+    }
+
+    /// Appends what was captured, and waits for consumers that are behind; meanwhile this client's own output goes on.
+    async fn settle(&mut self) {
+        let server = Arc::clone(&self.server);
+        if !self.session.capture.is_empty() {
+            let mut capture = std::mem::take(&mut self.session.capture);
+            self.while_writing(capture.append(&server)).await;
+            self.session.capture = capture;
+        }
+        if let Some(crowded) = self.session.burst.take_crowded() {
+            self.while_writing(crowded.wait(server.front.metrics())).await;
+        }
+    }
+
+    async fn while_writing<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        std::future::poll_fn(|cx| {
+            let view = self.client.out.poll_owner(cx);
+            self.client.out.put_back_signals(view.signals);
+            if let Poll::Ready(Err(_)) = self.poll_output(&view, cx) {
+                self.client.out.close(CloseReason::WriteError);
+            }
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    // ---- output ----
+
+    fn flush(&mut self) {
+        if matches!(self.stream, Stream::Plain(_)) {
+            let metrics = self.server.front.metrics();
+            self.client.out.flush(OWNERS_ROUNDS, |took| metrics.responded(took));
+        }
+        // A boxed stream is written to when the task is polled next, which is at once.
+    }
+
+    /// Writes what nobody else writes. Ready(Ok) if all is written.
+    fn poll_output(&mut self, view: &OwnersView, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Stream::Boxed { stream, batch, unflushed } = &mut self.stream else {
+            if view.has_work {
+                self.flush();
+            }
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            if batch.is_empty() {
+                *batch = self.client.out.take();
+            }
+            if batch.is_empty() {
+                break;
+            }
+            let mut vectors = [IoSlice::new(&[]); VECTORS];
+            let count = batch.vectors(&mut vectors);
+            let written = ready!(Pin::new(&mut **stream).poll_write_vectored(cx, &vectors[..count]))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            batch.advance(written);
+            *unflushed = true;
+            if let Some(took) = self.client.out.written(written) {
+                self.server.front.metrics().responded(took);
+            }
+        }
+        if *unflushed {
+            ready!(Pin::new(&mut **stream).poll_flush(cx))?;
+            *unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what is left, for a short time.
+    async fn say_goodbye(&mut self, reason: CloseReason) {
+        if reason.is_slow_consumer() || matches!(reason, CloseReason::WriteError) {
+            return;
+        }
+        if let Some(closing) = &self.closing {
+            closing.set(reason);
+        }
+        self.client.out.begin_goodbye();
+        self.flush();
+        let rest = std::future::poll_fn(|cx| {
+            let view = self.client.out.poll_owner(cx);
+            let written = ready!(self.poll_output(&view, cx));
+            if written.is_err() || view.closed.is_some() || self.client.out.pending() == 0 {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        });
+        // Who does not take it in time does not get it.
+        let _ = tokio::time::timeout(FAREWELL_MAX, rest).await;
+        if let Stream::Boxed { stream, .. } = &mut self.stream {
+            let closing = std::future::poll_fn(|cx| Pin::new(&mut **stream).poll_shutdown(cx));
+            let _ = tokio::time::timeout(FAREWELL_MAX, closing).await;
+        }
+    }
+
+    // ---- deadlines ----
+
+    fn tick(&mut self) -> Option<CloseReason> {
+        let now = Instant::now();
+        let limits = *self.front().limits();
+        if self.client.out.deadline().is_some_and(|deadline| deadline <= now) {
+            return Some(CloseReason::SlowConsumerDeadline);
+        }
+        let mut next = now + limits.ping_interval;
+        if self.session.is_unauthenticated() {
+            let deadline = self.opened + limits.auth_timeout;
+            if deadline <= now {
+                return Some(CloseReason::AuthenticationTimeout);
+            }
+            next = next.min(deadline);
+        }
+        if self.last_input + limits.ping_interval / 4 <= now {
+            self.input.forget();
+        }
+        let due = self.ping_due(limits.ping_interval);
+        if due <= now {
+            if self.session.pings_unanswered >= limits.pings_max {
+                return Some(CloseReason::Stale);
+            }
+            self.session.send_ping();
+            self.flush();
+        }
+        next = next.min(self.ping_due(limits.ping_interval));
+        self.sleep.as_mut().reset(next.max(now + Duration::from_millis(1)).into());
+        None
+    }
+
+    /// A client that talks needs no PING.
+    fn ping_due(&self, interval: Duration) -> Instant {
+        self.last_input + interval * (self.session.pings_unanswered + 1)
+    }
+
+    fn sooner(&mut self, at: Instant) {
+        if self.sleep.deadline().into_std() > at {
+            self.sleep.as_mut().reset(at.into());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The NATS listener: accepts within the limits, and lets each connection run as a task of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_nats_wire::{ProtocolError, write_error, write_info};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::NatsServer;
+use crate::close::CloseReason;
+use crate::connection::{Connection, Opening, Transport};
+use crate::secure;
+use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_runtime::{stopped, task};
+
+/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time to tell a client that there are too many.
+const REFUSAL_MAX: Duration = Duration::from_secs(1);
+
+/// Accepts until the server stops.
+pub async fn serve(listener: TcpListener, server: Arc<NatsServer>) {
+    let mut stopping = server.front.stopping();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((socket, peer)) => admit(socket, peer, &server),
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a NATS connection failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            () = stopped(&mut stopping) => return,
+        }
+    }
+}
+
+fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
+    // Without it small messages wait for the acknowledgement of earlier ones.
+    if socket.set_nodelay(true).is_err() {
+        return;
+    }
+    let front = &server.front;
+    let Some(place) = front.take_place(peer.ip(), server.node.config().max_connections_per_ip) else {
+        tokio::spawn(refuse(socket, Arc::clone(server)));
+        return;
+    };
+    if let Some(tls) = server.tls.clone().filter(|_| front.demands_tls()) {
+        tokio::spawn(task(secure::serve(socket, peer, place, Arc::clone(server), tls)));
+        return;
+    }
+    let opening = Opening {
+        id: front.next_client_id(),
+        peer,
+        transport: Transport::Plain(socket),
+        nonce: front.nonce(),
+        info_sent: false,
+        place,
+    };
+    tokio::spawn(task(serve_one(Arc::clone(server), opening)));
+}
+
+/// Serves one connection, whatever it came by.
+pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
+    let front = &server.front;
+    let peer = opening.peer;
+    front.metrics().connections_accepted.inc();
+    let connection = Connection::new(&server, opening);
+    let client = Arc::clone(connection.client());
+    let _registered = front.register(&client);
+    tracing::debug!(client = client.id, %peer, "NATS connection opened");
+    let reason = connection.run().await;
+    front.monitor().ended(&client, reason);
+    if reason.is_slow_consumer() {
+        front.metrics().slow_consumers.inc();
+        let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
+        tracing::warn!(client = client.id, %peer, name, %reason, "slow consumer cut");
+    } else {
+        tracing::debug!(client = client.id, %peer, %reason, "NATS connection closed");
+    }
+    if !reason.is_ordinary() {
+        let reason = reason.label();
+        front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+    }
+}
+
+async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {
+    tracing::debug!(reason = %CloseReason::MaximumConnections, "NATS connection refused");
+    let mut out = Vec::new();
+    write_info(&mut out, server.front.server_info());
+    write_error(&mut out, &ProtocolError::MaximumConnections);
+    // A client that does not take it in time is closed without a word.
+    let _ = tokio::time::timeout(REFUSAL_MAX, async {
+        socket.write_all(&out).await?;
+        socket.shutdown().await
+    })
+    .await;
+}

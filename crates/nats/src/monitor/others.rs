@@ -1,0 +1,153 @@
+//! The other nodes; and pages about what tailrace does not have (gateways, leaf nodes, JetStream), and about its one account:
+//! well-formed, so that tools that ask for everything are content.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::connections::ACCOUNT;
+use super::query::{BadQuery, Query};
+use super::subscriptions::statistics;
+use super::time;
+use crate::NatsFront;
+use crate::routes::RemoteNode;
+
+/// What every page begins with.
+fn head(front: &NatsFront) -> (String, String) {
+    (front.server_info().server_id.clone(), time::rfc3339(SystemTime::now()))
+}
+
+pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    if !query.text("subs").eq_ignore_ascii_case("detail") {
+        query.truth("subs")?;
+    }
+    let (server_id, now) = head(front);
+    let server_name = &front.server_info().server_name;
+    let routes: Vec<_> =
+        front.router().routes().known_nodes().iter().map(|node| route(front, node)).collect();
+    Ok(json!({
+        "server_id": server_id,
+        "server_name": server_name,
+        "now": now,
+        "num_routes": routes.len(),
+        "routes": routes,
+    }))
+}
+
+/// The link from another node, and what is sent to it on the one there.
+fn route(front: &NatsFront, node: &RemoteNode) -> Value {
+    let routes = front.router().routes();
+    let up = SystemTime::now().duration_since(node.since).unwrap_or_default();
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    json!({
+        "rid": node.id.get(),
+        "remote_id": node.id.to_string(),
+        "remote_name": format!("tailrace-{}", node.id),
+        "did_solicit": false,
+        "is_configured": false,
+        "ip": "",
+        "port": 0,
+        "start": time::rfc3339(node.since),
+        "uptime": time::uptime(up),
+        "pending_size": routes.peers().map_or(0, |peers| peers.nats_pending(node.id)),
+        "in_msgs": count(&node.messages_in),
+        "out_msgs": count(&node.messages_out),
+        "in_bytes": count(&node.bytes_in),
+        "out_bytes": count(&node.bytes_out),
+        "subscriptions": node.interest.load(Ordering::Relaxed),
+    })
+}
+
+pub(super) fn gatewayz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    query.truth("accs")?;
+    let (server_id, now) = head(front);
+    Ok(json!({ "server_id": server_id, "now": now, "outbound_gateways": {}, "inbound_gateways": {} }))
+}
+
+pub(super) fn leafz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    query.truth("subs")?;
+    let (server_id, now) = head(front);
+    Ok(json!({ "server_id": server_id, "now": now, "leafnodes": 0, "leafs": [] }))
+}
+
+/// As nats-server says it where JetStream is not enabled.
+pub(super) fn jsz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    for option in ["accounts", "streams", "consumers", "config", "leader-only"] {
+        query.truth(option)?;
+    }
+    query.count("offset")?;
+    query.count("limit")?;
+    let (server_id, now) = head(front);
+    Ok(json!({
+        "memory": 0,
+        "storage": 0,
+        "reserved_memory": 0,
+        "reserved_storage": 0,
+        "accounts": 0,
+        "ha_assets": 0,
+        "api": { "level": 0, "total": 0, "errors": 0 },
+        "server_id": server_id,
+        "now": now,
+        "disabled": true,
+        "config": { "max_memory": 0, "max_storage": 0 },
+        "streams": 0,
+        "consumers": 0,
+        "messages": 0,
+        "bytes": 0,
+        "total": 0,
+    }))
+}
+
+/// nats-server's queues between its parts, of which tailrace has none. What waits where is in the metrics.
+pub(super) fn ipqueuesz(query: &Query) -> Result<Value, BadQuery> {
+    query.truth("all")?;
+    Ok(json!({}))
+}
+
+pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    let (server_id, now) = head(front);
+    let account = query.text("acc");
+    match account {
+        "" => Ok(json!({ "server_id": server_id, "now": now, "accounts": [ACCOUNT] })),
+        ACCOUNT => {
+            let metrics = front.metrics();
+            let detail = json!({
+                "account_name": ACCOUNT,
+                "update_time": time::rfc3339(front.started()),
+                "expired": false,
+                "complete": true,
+                "jetstream_enabled": false,
+                "leafnode_connections": 0,
+                "client_connections": metrics.connections.get(),
+                "subscriptions": metrics.subscriptions.get(),
+                "name_tag": ACCOUNT,
+                "sublist_stats": statistics(front),
+            });
+            Ok(json!({ "server_id": server_id, "now": now, "account_detail": detail }))
+        }
+        other => Err(BadQuery(format!("Account {other} does not exist"))),
+    }
+}
+
+pub(super) fn accstatz(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
+    query.truth("unused")?;
+    let (server_id, now) = head(front);
+    let metrics = front.metrics();
+    let flow = |messages: u64, bytes: u64| {
+        let none = || json!({ "msgs": 0, "bytes": 0 });
+        json!({ "msgs": messages, "bytes": bytes, "gateways": none(), "routes": none(), "leafs": none() })
+    };
+    let account = json!({
+        "acc": ACCOUNT,
+        "name": ACCOUNT,
+        "conns": metrics.connections.get(),
+        "leafnodes": 0,
+        "total_conns": metrics.connections.get(),
+        "num_subscriptions": metrics.subscriptions.get(),
+        "sent": flow(metrics.messages_out.get(), metrics.bytes_out.get()),
+        "received": flow(metrics.messages_in.get(), metrics.bytes_in.get()),
+        "slow_consumers": metrics.slow_consumers.get(),
+    });
+    Ok(json!({ "server_id": server_id, "now": now, "account_statz": [account] }))
+}

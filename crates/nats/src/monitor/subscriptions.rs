@@ -1,0 +1,214 @@
+//! `/subsz`, and the subscriptions of single connections. Topics' bindings are no subscriptions here.
+//!
+//! Lists come from a snapshot of the router, which others change meanwhile; what is kept while it is walked through is bounded.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde::Serialize;
+
+use super::connections::ACCOUNT;
+use super::query::{BadQuery, Query};
+use super::{LIMIT_DEFAULT, LIMIT_MAX, time};
+use crate::NatsFront;
+use crate::router::Target;
+use crate::subscription::ClientSubscription;
+
+/// Subscriptions that `/connz` lists in one answer, of all connections together. Each takes some 150 bytes of it.
+const OF_CLIENTS_MAX: usize = 65_536;
+
+/// The page.
+#[derive(Debug, Serialize)]
+pub(super) struct Subsz {
+    server_id: String,
+    now: String,
+    #[serde(flatten)]
+    pub(super) statistics: Statistics,
+    total: usize,
+    offset: usize,
+    limit: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscriptions_list: Option<Vec<SubscriptionInfo>>,
+}
+
+/// nats-server's statistics of its matcher. What ours does not keep is 0.
+#[derive(Debug, Serialize)]
+pub(super) struct Statistics {
+    num_subscriptions: u64,
+    num_cache: u64,
+    num_inserts: u64,
+    num_removes: u64,
+    num_matches: u64,
+    cache_hit_rate: f64,
+    max_fanout: u64,
+    avg_fanout: f64,
+}
+
+/// One subscription, with nats-server's names, in its order.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct SubscriptionInfo {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    account_tag: Option<&'static str>,
+    pub(super) subject: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qgroup: Option<String>,
+    sid: String,
+    msgs: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max: Option<u64>,
+    cid: u64,
+    #[serde(skip)]
+    number: u64,
+}
+
+impl SubscriptionInfo {
+    fn new(pattern: &[u8], subscription: &ClientSubscription) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self {
+            account: None,
+            account_tag: None,
+            subject: text(pattern),
+            qgroup: subscription.queue.as_deref().map(text),
+            sid: text(subscription.sid()),
+            msgs: subscription.delivered(),
+            max: subscription.max(),
+            cid: subscription.client.id,
+            number: subscription.number,
+        }
+    }
+}
+
+pub(super) fn statistics(front: &NatsFront) -> Statistics {
+    let metrics = front.metrics();
+    let live = u64::try_from(metrics.subscriptions.get()).unwrap_or(0);
+    let inserts = metrics.subscriptions_made.get();
+    let (lookups, hits) = (metrics.lookups.get(), metrics.cache_hits.get());
+    let per_lookup = |count: u64| if lookups == 0 { 0.0 } else { count as f64 / lookups as f64 };
+    Statistics {
+        num_subscriptions: live,
+        num_cache: 0,
+        num_inserts: inserts,
+        num_removes: inserts.saturating_sub(live),
+        num_matches: lookups,
+        cache_hit_rate: per_lookup(hits),
+        max_fanout: 0,
+        avg_fanout: per_lookup(metrics.messages_out.get()),
+    }
+}
+
+/// Answers a query. Blocks for a while when there are many subscriptions.
+pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> {
+    let (listed, test) = (query.truth("subs")?, query.text("test"));
+    let (offset, limit) = (query.count("offset")?, query.count("limit")?);
+    let limit = if limit == 0 { LIMIT_DEFAULT } else { limit.min(LIMIT_MAX) };
+    let account = query.text("acc");
+    let ours = account.is_empty() || account == ACCOUNT;
+    if !test.is_empty() && !is_literal(test) {
+        return Err(BadQuery(format!("invalid test subject, must be valid publish subject: {test}")));
+    }
+    let (total, list) = match (listed, test) {
+        (false, _) => (0, None),
+        _ if !ours => (0, Some(Vec::new())),
+        (true, "") => all(front, offset, limit),
+        (true, test) => matching(front, test, offset, limit),
+    };
+    Ok(Subsz {
+        server_id: front.server_info().server_id.clone(),
+        now: time::rfc3339(SystemTime::now()),
+        statistics: statistics(front),
+        total,
+        offset,
+        limit,
+        subscriptions_list: list.map(|list| list.into_iter().map(with_account).collect()),
+    })
+}
+
+fn with_account(info: SubscriptionInfo) -> SubscriptionInfo {
+    SubscriptionInfo { account: Some(ACCOUNT), account_tag: Some(ACCOUNT), ..info }
+}
+
+/// A page of all, in the order of connections and their subscriptions. In a first walk only what orders them is kept, 16 bytes
+/// each; a second one describes those on the page.
+fn all(front: &NatsFront, offset: usize, limit: usize) -> (usize, Option<Vec<SubscriptionInfo>>) {
+    let snapshot = front.router().space().snapshot();
+    let key = |subscription: &ClientSubscription| (subscription.client.id, subscription.number);
+    let mut keys = Vec::new();
+    snapshot.for_each(|_, target| keys.extend(client_of(target).map(key)));
+    keys.sort_unstable();
+    let total = keys.len();
+    let page = keys.get(offset.min(total)..offset.saturating_add(limit).min(total)).unwrap_or_default();
+    let (Some(first), Some(last)) = (page.first(), page.last()) else { return (total, Some(Vec::new())) };
+    let mut list = Vec::with_capacity(page.len());
+    snapshot.for_each(|pattern, target| {
+        let found = client_of(target).filter(|subscription| (*first..=*last).contains(&key(subscription)));
+        list.extend(found.map(|subscription| SubscriptionInfo::new(pattern, subscription)));
+    });
+    list.sort_by_key(|info| (info.cid, info.number));
+    (total, Some(list))
+}
+
+/// Those that would get a message on a subject. Their patterns have to be looked for.
+fn matching(
+    front: &NatsFront,
+    subject: &str,
+    offset: usize,
+    limit: usize,
+) -> (usize, Option<Vec<SubscriptionInfo>>) {
+    let snapshot = front.router().space().snapshot();
+    let mut found: Vec<Arc<Target>> = Vec::new();
+    if snapshot.matches(subject.as_bytes(), &mut found).is_err() {
+        return (0, Some(Vec::new()));
+    }
+    let mut keys: Vec<(u64, u64)> = found
+        .iter()
+        .filter_map(|target| client_of(target))
+        .map(|subscription| (subscription.client.id, subscription.number))
+        .collect();
+    keys.sort_unstable();
+    let total = keys.len();
+    let page: HashSet<(u64, u64)> = keys.into_iter().skip(offset).take(limit).collect();
+    let mut list = Vec::with_capacity(page.len());
+    if !page.is_empty() {
+        snapshot.for_each(|pattern, target| {
+            let Some(subscription) = client_of(target) else { return };
+            if page.contains(&(subscription.client.id, subscription.number)) {
+                list.push(SubscriptionInfo::new(pattern, subscription));
+            }
+        });
+    }
+    list.sort_by_key(|info| (info.cid, info.number));
+    (total, Some(list))
+}
+
+/// The subscriptions of some connections, in the order they were made.
+pub(super) fn of_clients(
+    front: &NatsFront,
+    clients: impl Iterator<Item = u64>,
+) -> HashMap<u64, Vec<SubscriptionInfo>> {
+    let mut lists: HashMap<u64, Vec<SubscriptionInfo>> = clients.map(|cid| (cid, Vec::new())).collect();
+    let mut left = OF_CLIENTS_MAX;
+    front.router().space().snapshot().for_each(|pattern, target| {
+        let Some(subscription) = client_of(target) else { return };
+        if let Some(list) = lists.get_mut(&subscription.client.id).filter(|_| left > 0) {
+            list.push(SubscriptionInfo::new(pattern, subscription));
+            left -= 1;
+        }
+    });
+    lists.values_mut().for_each(|list| list.sort_by_key(|info| info.number));
+    lists
+}
+
+fn client_of(target: &Arc<Target>) -> Option<&ClientSubscription> {
+    match &**target {
+        Target::Client(subscription) => Some(subscription),
+        Target::Topic(_) | Target::Node(_) => None,
+    }
+}
+
+/// True for a subject that can be published to.
+fn is_literal(subject: &str) -> bool {
+    !subject.contains(char::is_whitespace) && subject.split('.').all(|word| !matches!(word, "" | "*" | ">"))
+}

@@ -1,0 +1,640 @@
+//! What one connection still has to be sent: bounded, filled by whoever publishes, emptied by whoever gets there first.
+//!
+//! Publishers append under a short lock and write once per read burst, straight into the socket; nobody has to be woken
+//! for that. Only when the socket is full, or is not a bare TCP socket (TLS, WebSocket), does the connection's own task
+//! go on. One writer at a time, so bytes keep their order. Idle connections hold no buffer: those come from a small pool of
+//! each thread.
+//!
+//! Deliberately not here: who gets what (router), and what is read (connection).
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::Notify;
+
+use crate::close::CloseReason;
+
+/// Bytes of one buffer of small messages. Larger payloads are shared between their receivers.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// From this size on a payload is copied once for all its receivers, rather than once for each.
+pub(super) const SHARED_BYTES_MIN: usize = 16 * 1024;
+
+/// Buffers that each thread keeps for reuse: 2 MiB.
+const POOL_BUFFERS: usize = 32;
+
+/// Buffers of one vectored write.
+const VECTORS: usize = 32;
+
+/// Bytes handed to the socket in one go before others may append again.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// How often a publisher goes on writing what others append meanwhile, before the connection's own task takes over.
+pub(super) const PUBLISHERS_ROUNDS: usize = 4;
+
+/// The same for the connection's own task, which then waits for its next turn: others are not held up by large payloads.
+pub(super) const OWNERS_ROUNDS: usize = 1;
+
+thread_local! {
+    static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An empty buffer, perhaps a used one.
+pub(super) fn take_buffer() -> Vec<u8> {
+    POOL.with_borrow_mut(Vec::pop).unwrap_or_default()
+}
+
+/// Keeps a buffer for reuse, unless it is unusually large or there are enough.
+pub(super) fn give_buffer(mut buffer: Vec<u8>) {
+    if buffer.capacity() == 0 || buffer.capacity() > 2 * CHUNK_BYTES {
+        return;
+    }
+    buffer.clear();
+    POOL.with_borrow_mut(|pool| {
+        if pool.len() < POOL_BUFFERS {
+            pool.push(buffer);
+        }
+    });
+}
+
+#[derive(Debug)]
+enum Chunk {
+    Own(Vec<u8>),
+    Shared(Bytes),
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(bytes) => bytes,
+            Self::Shared(bytes) => bytes,
+        }
+    }
+
+    fn recycle(self) {
+        if let Self::Own(buffer) = self {
+            give_buffer(buffer);
+        }
+    }
+}
+
+/// Bytes taken out of the buffer to be written.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    chunks: VecDeque<Chunk>,
+    /// Written of the first chunk.
+    offset: usize,
+}
+
+impl Batch {
+    pub(super) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Fills `vectors` with what is to be written next; returns how many there are.
+    pub(super) fn vectors<'a>(&'a self, vectors: &mut [IoSlice<'a>]) -> usize {
+        let mut count = 0;
+        for (chunk, vector) in self.chunks.iter().zip(vectors) {
+            let from = if count == 0 { self.offset } else { 0 };
+            *vector = IoSlice::new(&chunk.bytes()[from..]);
+            count += 1;
+        }
+        count
+    }
+
+    /// Drops what was written.
+    pub(super) fn advance(&mut self, mut written: usize) {
+        while let Some(chunk) = self.chunks.front() {
+            let left = chunk.bytes().len() - self.offset;
+            if written < left {
+                self.offset += written;
+                return;
+            }
+            written -= left;
+            self.offset = 0;
+            if let Some(chunk) = self.chunks.pop_front() {
+                chunk.recycle();
+            }
+        }
+    }
+}
+
+/// Bounds of one connection's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OutLimits {
+    /// Bytes at which the connection is cut.
+    pub(super) pending_max: usize,
+    /// Bytes at which publishers are slowed.
+    pub(super) slow_at: usize,
+    /// Time without any progress after which the connection is cut.
+    pub(super) write_deadline: Duration,
+}
+
+/// What the connection's own task is to look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Signals {
+    /// Announce that the server is about to stop.
+    pub(super) lame_duck: bool,
+    /// Subscriptions have had their last message.
+    pub(super) expired: bool,
+    /// Tell the client about the server once more: other nodes have come or gone.
+    pub(super) info: bool,
+    /// Measure the round trip: somebody wants to know it.
+    pub(super) measure: bool,
+    /// Send what there is, and close.
+    pub(super) finish: Option<CloseReason>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The socket, if anybody may write to it.
+    socket: Option<Arc<OwnedWriteHalf>>,
+    waiting: Batch,
+    tail: Vec<u8>,
+    /// Bytes in `waiting`, `tail` and in the hands of a writer.
+    pending: usize,
+    /// Somebody's burst has this connection on its list.
+    touched: bool,
+    writing: bool,
+    /// The socket is full; the connection's task waits for it.
+    blocked: bool,
+    /// When the socket last took something, or the buffer was last empty.
+    progress: Instant,
+    /// When the first of the pending messages was read.
+    since: Option<Instant>,
+    waker: Option<Waker>,
+    signals: Signals,
+    closed: Option<CloseReason>,
+    /// No more messages are taken, but what waits is still sent.
+    leaving: bool,
+    messages: u64,
+    bytes: u64,
+}
+
+/// What one message takes on its way to one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeliverySize {
+    /// All of it, line and line ends included: an upper bound.
+    pub(super) bytes_max: usize,
+    /// What is counted: headers and payload.
+    pub(super) body_bytes: usize,
+}
+
+/// What happened to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Appended {
+    /// It is in the buffer.
+    Yes,
+    /// It is in the buffer, and this connection was not on anybody's list to be flushed: now it is.
+    First,
+    /// The connection is closed, or did not want it.
+    No,
+}
+
+/// The buffer. See the module's documentation.
+#[derive(Debug)]
+pub(super) struct OutBuffer {
+    state: Mutex<State>,
+    limits: OutLimits,
+    /// Told when there is room again.
+    room: Notify,
+    waiting_for_room: AtomicUsize,
+    /// Copies of the pending bytes, and of whether it is closed, for those who only look.
+    pending: AtomicUsize,
+    closed: AtomicBool,
+    /// Bytes that waited when it was closed.
+    dropped: AtomicUsize,
+}
+
+/// What the connection's own task sees.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnersView {
+    pub(super) signals: Signals,
+    /// The connection is to end.
+    pub(super) closed: Option<CloseReason>,
+    /// Something waits that nobody else is going to write.
+    pub(super) has_work: bool,
+    /// Something waits.
+    pub(super) pending: bool,
+}
+
+/// Counts of what was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sent {
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
+}
+
+impl OutBuffer {
+    pub(super) fn new(limits: OutLimits, socket: Option<Arc<OwnedWriteHalf>>) -> Self {
+        let state = State {
+            socket,
+            waiting: Batch::default(),
+            tail: Vec::new(),
+            pending: 0,
+            touched: false,
+            writing: false,
+            blocked: false,
+            progress: Instant::now(),
+            since: None,
+            waker: None,
+            signals: Signals::default(),
+            closed: None,
+            leaving: false,
+            messages: 0,
+            bytes: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            limits,
+            room: Notify::new(),
+            waiting_for_room: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            dropped: AtomicUsize::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every critical section below leaves the buffer consistent even if it were to panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that wait.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.load(Ordering::Relaxed)
+    }
+
+    /// What was put into the buffer so far.
+    pub(super) fn sent(&self) -> Sent {
+        let state = self.lock();
+        Sent { messages: state.messages, bytes: state.bytes }
+    }
+
+    /// Bytes that waited when it was closed.
+    pub(super) fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// When the socket last took something, or something was put into the empty buffer.
+    pub(super) fn last_progress(&self) -> Instant {
+        self.lock().progress
+    }
+
+    /// True once the connection is about to end, or has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Appends a message with `write`, which gets the buffer, unless the connection is closed or this is one too much for
+    /// it. `admit` may still refuse, under the lock. `shared` and a line end follow what `write` wrote.
+    #[inline]
+    pub(super) fn append(
+        &self,
+        size: DeliverySize,
+        read_at: Instant,
+        admit: impl FnOnce() -> bool,
+        write: impl FnOnce(&mut Vec<u8>),
+        shared: Option<&Bytes>,
+    ) -> Appended {
+        let mut state = self.lock();
+        if state.closed.is_some() || state.leaving || !admit() {
+            return Appended::No;
+        }
+        if state.pending + size.bytes_max > self.limits.pending_max {
+            self.close_now(&mut state, CloseReason::SlowConsumerPending);
+            return Appended::No;
+        }
+        if state.pending == 0 {
+            state.since = Some(read_at);
+            state.progress = read_at;
+        }
+        let inline = if shared.is_some() { 0 } else { size.bytes_max };
+        state.reserve(inline);
+        let before = state.tail.len();
+        write(&mut state.tail);
+        let mut added = state.tail.len() - before;
+        if let Some(shared) = shared {
+            state.push_shared(shared);
+            added += shared.len() + 2;
+        }
+        state.pending += added;
+        state.messages += 1;
+        state.bytes += size.body_bytes as u64;
+        self.pending.store(state.pending, Ordering::Relaxed);
+        if std::mem::replace(&mut state.touched, true) { Appended::Yes } else { Appended::First }
+    }
+
+    /// Appends something that is no message and must get through: an answer of the protocol itself.
+    pub(super) fn append_control(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            return;
+        }
+        if state.pending == 0 {
+            state.progress = Instant::now();
+        }
+        state.reserve(0);
+        let before = state.tail.len();
+        write(&mut state.tail);
+        let bytes = state.tail.len() - before;
+        state.pending += bytes;
+        self.pending.store(state.pending, Ordering::Relaxed);
+        if state.pending > self.limits.pending_max {
+            self.close_now(&mut state, CloseReason::SlowConsumerPending);
+        }
+    }
+
+    /// Writes what there is, up to `rounds` batches, if nobody else does and the socket takes it. Calls `drained` with the time since the first
+    /// message was read when all is written.
+    pub(super) fn flush(&self, rounds: usize, drained: impl FnOnce(Duration)) {
+        let mut state = self.lock();
+        state.touched = false;
+        if state.writing || state.blocked || state.pending == 0 {
+            return;
+        }
+        let Some(socket) = state.socket.clone() else {
+            state.wake();
+            return;
+        };
+        state.writing = true;
+        for _ in 0..rounds {
+            let mut batch = state.take_batch();
+            drop(state);
+            let (written, outcome) = write_batch(&socket, &mut batch);
+            state = self.lock();
+            self.wrote(&mut state, written);
+            match outcome {
+                Ok(true) if state.pending == 0 => break,
+                Ok(true) => {}
+                Ok(false) => {
+                    state.put_back(batch);
+                    state.blocked = true;
+                    break;
+                }
+                Err(_) => {
+                    self.close_now(&mut state, CloseReason::WriteError);
+                    break;
+                }
+            }
+        }
+        state.writing = false;
+        if state.pending > 0 || state.leaving {
+            state.wake();
+        } else if let Some(since) = state.since.take() {
+            drop(state);
+            drained(since.elapsed());
+        }
+    }
+
+    /// Leaves writing to the connection's own task.
+    pub(super) fn hand_over(&self) {
+        let mut state = self.lock();
+        state.touched = false;
+        if state.pending > 0 && !state.blocked && !state.writing {
+            state.wake();
+        }
+    }
+
+    fn wrote(&self, state: &mut State, bytes: usize) {
+        if bytes == 0 || state.closed.is_some() {
+            return;
+        }
+        state.pending -= bytes;
+        state.progress = Instant::now();
+        self.pending.store(state.pending, Ordering::Relaxed);
+        if state.pending <= self.limits.slow_at / 2 {
+            self.give_room();
+        }
+    }
+
+    fn give_room(&self) {
+        if self.waiting_for_room.load(Ordering::Acquire) > 0 {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// True if publishers should wait before they add more.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.pending() > self.limits.slow_at
+    }
+
+    /// Does something that must not happen while messages are appended.
+    pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _state = self.lock();
+        work()
+    }
+
+    /// Waits until there is room again: a third of `most` at least, in which who is only busy catches up; `most` in a half full
+    /// buffer, and up to ten times as long in a full one, so that who reads, however slowly, is not cut. Who does not read is cut all the
+    /// same, a little later.
+    pub(super) async fn wait_for_room(&self, most: Duration) {
+        let fill = (self.pending() as f64 / self.limits.pending_max as f64).clamp(0.0, 1.0);
+        let above_half = (fill * 2.0 - 1.0).max(0.0);
+        let limit = most.mul_f64(fill.max(1.0 / 3.0) + 9.0 * above_half * above_half);
+        self.waiting_for_room.fetch_add(1, Ordering::AcqRel);
+        let notified = self.room.notified();
+        if self.is_crowded() {
+            // Passing the limit is the ordinary end of the wait for somebody who does not read.
+            let _ = tokio::time::timeout(limit, notified).await;
+        }
+        self.waiting_for_room.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    // ---- for the connection's own task ----
+
+    /// The connection is about to end: it takes no more messages, queue groups pick others, and its task is woken when all is written.
+    pub(super) fn begin_goodbye(&self) {
+        self.lock().leaving = true;
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Takes what is to be written, for streams that only the connection's task writes to.
+    pub(super) fn take(&self) -> Batch {
+        let mut state = self.lock();
+        state.touched = false;
+        state.take_batch()
+    }
+
+    /// Takes note of what the connection's task wrote. Returns the time since the first message was read, if that was all.
+    pub(super) fn written(&self, bytes: usize) -> Option<Duration> {
+        let mut state = self.lock();
+        self.wrote(&mut state, bytes);
+        if state.pending > 0 {
+            return None;
+        }
+        Some(state.since.take()?.elapsed())
+    }
+
+    /// Registers the connection's task, and tells it what there is to do.
+    pub(super) fn poll_owner(&self, cx: &mut Context<'_>) -> OwnersView {
+        let (view, socket) = {
+            let mut state = self.lock();
+            match &mut state.waker {
+                Some(waker) => waker.clone_from(cx.waker()),
+                none => *none = Some(cx.waker().clone()),
+            }
+            let view = OwnersView {
+                signals: std::mem::take(&mut state.signals),
+                closed: state.closed,
+                has_work: state.pending > 0 && !state.blocked && !state.writing,
+                pending: state.pending > 0,
+            };
+            let socket = if state.blocked { state.socket.clone() } else { None };
+            (view, socket)
+        };
+        let Some(socket) = socket else { return view };
+        // An error is found by the next write.
+        if AsRef::<TcpStream>::as_ref(&*socket).poll_write_ready(cx).is_pending() {
+            return view;
+        }
+        self.lock().blocked = false;
+        OwnersView { has_work: true, ..view }
+    }
+
+    /// Sets signals and wakes the connection's task.
+    pub(super) fn signal(&self, set: impl FnOnce(&mut Signals)) {
+        let mut state = self.lock();
+        set(&mut state.signals);
+        state.wake();
+    }
+
+    /// Leaves signals for the next look.
+    pub(super) fn put_back_signals(&self, signals: Signals) {
+        if signals == Signals::default() {
+            return;
+        }
+        let mut state = self.lock();
+        state.signals.lame_duck |= signals.lame_duck;
+        state.signals.expired |= signals.expired;
+        state.signals.measure |= signals.measure;
+        state.signals.finish = state.signals.finish.or(signals.finish);
+    }
+
+    /// Ends the connection once what waits was sent.
+    pub(super) fn finish(&self, reason: CloseReason) {
+        self.signal(|signals| signals.finish = Some(reason));
+    }
+
+    /// Ends the connection at once. The first reason counts.
+    pub(super) fn close(&self, reason: CloseReason) {
+        self.close_now(&mut self.lock(), reason);
+    }
+
+    fn close_now(&self, state: &mut State, reason: CloseReason) {
+        if state.closed.is_some() {
+            return;
+        }
+        self.dropped.store(state.pending, Ordering::Relaxed);
+        state.close(reason);
+        self.closed.store(true, Ordering::Release);
+        self.pending.store(0, Ordering::Relaxed);
+        self.give_room();
+    }
+
+    /// Lets go of the socket: nobody writes any more.
+    pub(super) fn release(&self, reason: CloseReason) -> CloseReason {
+        let mut state = self.lock();
+        self.close_now(&mut state, reason);
+        state.socket = None;
+        state.waker = None;
+        state.closed.unwrap_or(reason)
+    }
+
+    /// When the connection is to be cut if the socket goes on taking nothing.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let state = self.lock();
+        (state.pending > 0).then(|| state.progress + self.limits.write_deadline)
+    }
+}
+
+impl State {
+    /// Makes room for `bytes` more in the tail, or begins a new one.
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.tail.len() + bytes > CHUNK_BYTES && !self.tail.is_empty() {
+            let tail = std::mem::take(&mut self.tail);
+            self.waiting.chunks.push_back(Chunk::Own(tail));
+        }
+        if self.tail.capacity() == 0 {
+            self.tail = take_buffer();
+        }
+    }
+
+    fn push_shared(&mut self, shared: &Bytes) {
+        let tail = std::mem::take(&mut self.tail);
+        self.waiting.chunks.push_back(Chunk::Own(tail));
+        self.waiting.chunks.push_back(Chunk::Shared(shared.clone()));
+        self.tail = take_buffer();
+        self.tail.extend_from_slice(b"\r\n");
+    }
+
+    fn take_batch(&mut self) -> Batch {
+        if !self.tail.is_empty() {
+            let tail = std::mem::take(&mut self.tail);
+            self.waiting.chunks.push_back(Chunk::Own(tail));
+        }
+        let mut bytes = 0;
+        let within = |chunk: &&Chunk| {
+            bytes += chunk.bytes().len();
+            bytes <= BATCH_BYTES
+        };
+        let count = self.waiting.chunks.iter().take_while(within).count().max(1);
+        if count >= self.waiting.chunks.len() {
+            return std::mem::take(&mut self.waiting);
+        }
+        let rest = self.waiting.chunks.split_off(count);
+        let offset = std::mem::take(&mut self.waiting.offset);
+        Batch { chunks: std::mem::replace(&mut self.waiting.chunks, rest), offset }
+    }
+
+    fn put_back(&mut self, mut batch: Batch) {
+        if self.closed.is_some() {
+            return;
+        }
+        batch.chunks.append(&mut self.waiting.chunks);
+        self.waiting = batch;
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        self.closed = Some(reason);
+        self.waiting = Batch::default();
+        self.tail = Vec::new();
+        self.pending = 0;
+        self.since = None;
+        self.wake();
+    }
+}
+
+/// Writes until all is written (true) or the socket is full (false). Returns the bytes that were written, too.
+fn write_batch(socket: &OwnedWriteHalf, batch: &mut Batch) -> (usize, io::Result<bool>) {
+    let mut total = 0;
+    while !batch.is_empty() {
+        let mut vectors = [IoSlice::new(&[]); VECTORS];
+        let count = batch.vectors(&mut vectors);
+        match socket.try_write_vectored(&vectors[..count]) {
+            Ok(0) => return (total, Err(io::ErrorKind::WriteZero.into())),
+            Ok(written) => {
+                total += written;
+                batch.advance(written);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return (total, Ok(false)),
+            Err(error) => return (total, Err(error)),
+        }
+    }
+    (total, Ok(true))
+}

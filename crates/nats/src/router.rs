@@ -1,0 +1,498 @@
+//! From a subject to those who get the message: clients' subscriptions, other nodes whose clients are subscribed, and topics that
+//! capture it.
+//!
+//! One lookup finds all. Plain subscriptions all get the message, of each queue group one member picked at random, here if there is
+//! one here. What
+//! recent subjects matched is kept by each thread and used while no subscription changes.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
+use tailrace_subjects::{
+    Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
+};
+use tailrace_types::TopicId;
+
+use crate::burst::Burst;
+use crate::capture::Binding;
+use crate::client::Client;
+use crate::fan_out::{FanOut, WIDE};
+use crate::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
+use crate::queues::QueuePicker;
+use crate::routes::{Key, Matches, NodeInterest, NodePicker, Routes};
+use crate::subscription::{ClientSubscription, Count};
+
+/// Subjects that each thread remembers: about a megabyte.
+const CACHED_SUBJECTS: usize = 4096;
+
+/// Bytes of a delivery's control line beside its names.
+const LINE_OVERHEAD: usize = 16;
+
+/// What a pattern leads to.
+pub(crate) enum Target {
+    Client(ClientSubscription),
+    Topic(Arc<Binding>),
+    Node(NodeInterest),
+}
+
+/// What a lookup found besides plain subscriptions of clients and topics.
+pub(super) const QUEUES: u8 = 1;
+pub(super) const NODES: u8 = 2;
+
+/// Where messages go.
+pub(crate) struct Router {
+    id: u64,
+    space: TupleSpace<Arc<Target>>,
+    limits: Limits,
+    interest: Interest,
+    queues: QueueNames,
+    routes: Routes,
+}
+
+/// A place in the router; to be handed back to [`Router::remove`].
+#[derive(Debug)]
+pub(crate) struct Route {
+    subscription: Subscription,
+    first_word: Option<Box<[u8]>>,
+    /// What other nodes were told.
+    told: Option<Arc<Key>>,
+}
+
+/// What each thread keeps between lookups.
+struct Local {
+    router: u64,
+    cache: Cache<Arc<Target>>,
+    queues: QueuePicker,
+    nodes: NodePicker,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+impl Router {
+    pub(super) fn new(control_line_max: usize, routes: Routes) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        let bytes_max = control_line_max.clamp(1, Limits::BYTES_MAX);
+        // One word needs two bytes.
+        let words_max = (bytes_max / 2 + 1).min(Limits::WORDS_MAX);
+        // nats-server looks at no byte but the dot.
+        let limits = Limits { bytes_max, words_max, any_bytes: true, ..Limits::default() };
+        Self {
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+            space: TupleSpace::with_limits(Dialect::Nats, limits),
+            limits,
+            interest: Interest::default(),
+            queues: QueueNames::default(),
+            routes,
+        }
+    }
+
+    /// The ways to other nodes.
+    pub(super) fn routes(&self) -> &Routes {
+        &self.routes
+    }
+
+    /// Bounds of a subject.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Adds a client's subscription.
+    pub(super) fn subscribe(
+        &self,
+        pattern: &Pattern,
+        subscription: ClientSubscription,
+    ) -> Result<(Arc<Target>, Route), SubscribeError> {
+        let queue = subscription.queue.clone();
+        let target = Arc::new(Target::Client(subscription));
+        let subscription = self.space.subscribe(pattern, Arc::clone(&target))?;
+        let first_word = self.interest.add(pattern);
+        let told = self.routes.subscribed(pattern.as_bytes(), queue.as_ref());
+        Ok((target, Route { subscription, first_word, told }))
+    }
+
+    /// Takes note that another node has subscribers for a pattern.
+    pub(super) fn follow_node(
+        &self,
+        pattern: &Pattern,
+        target: &Arc<Target>,
+    ) -> Result<Route, SubscribeError> {
+        let subscription = self.space.subscribe(pattern, Arc::clone(target))?;
+        Ok(Route { subscription, first_word: self.interest.add(pattern), told: None })
+    }
+
+    /// Lets a topic capture what matches `pattern`.
+    pub(crate) fn bind(
+        &self,
+        pattern: &Pattern,
+        binding: Arc<Binding>,
+    ) -> Result<Subscription, SubscribeError> {
+        self.space.subscribe(pattern, Arc::new(Target::Topic(binding)))
+    }
+
+    /// Ends a topic's capture.
+    pub(crate) fn unbind(&self, subscription: Subscription) -> bool {
+        self.space.unsubscribe(subscription)
+    }
+
+    /// Removes a subscription of a client, or of another node.
+    pub(super) fn remove(&self, route: Route) {
+        self.space.unsubscribe(route.subscription);
+        self.interest.remove(route.first_word.as_deref());
+        self.routes.unsubscribed(route.told.as_ref());
+    }
+
+    /// The one copy of a queue group's name.
+    pub(super) fn queue_name(&self, name: &[u8]) -> Arc<[u8]> {
+        self.queues.get(name)
+    }
+
+    /// True if somebody may be subscribed to a subject that begins with this word.
+    pub(crate) fn has_interest_in(&self, first_word: &[u8]) -> bool {
+        self.interest.has(first_word)
+    }
+
+    /// All subscriptions at this moment, with their patterns.
+    pub(crate) fn space(&self) -> &TupleSpace<Arc<Target>> {
+        &self.space
+    }
+
+    /// Delivers a message, sends it to other nodes, and hands every topic that captures it to `captured`. A malformed subject reaches
+    /// nobody. Returns the number of clients and nodes that got it.
+    pub(super) fn publish(
+        &self,
+        burst: &mut Burst,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> usize {
+        match self.begin(burst, None, message, usize::MAX, captured) {
+            Begun::Done(deliveries) => deliveries,
+            Begun::Wide(_) => unreachable!("nothing is as wide as that"),
+        }
+    }
+
+    /// As [`Router::publish`], for a client. A message for very many is left to the caller, who delivers it in several turns.
+    pub(super) fn begin_publish(
+        &self,
+        burst: &mut Burst,
+        origin: &Client,
+        message: &Message<'_>,
+        captured: impl FnMut(&Arc<Binding>),
+    ) -> Begun {
+        self.begin(burst, Some(origin), message, WIDE, captured)
+    }
+
+    #[inline]
+    fn begin(
+        &self,
+        burst: &mut Burst,
+        origin: Option<&Client>,
+        message: &Message<'_>,
+        wide: usize,
+        mut captured: impl FnMut(&Arc<Binding>),
+    ) -> Begun {
+        self.with_local(|local| {
+            let hits = local.cache.hits();
+            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+                return Begun::Done(0);
+            };
+            if targets.len() > wide {
+                let targets = local.cache.take();
+                burst.looked_up(0);
+                return Begun::Wide(Box::new(FanOut::new(targets)));
+            }
+            let mut outgoing = Outgoing { burst, origin, message, shared: None };
+            let (mut deliveries, mut others) = (0, 0);
+            for target in targets {
+                match &**target {
+                    Target::Topic(binding) => captured(binding),
+                    Target::Client(subscription) if subscription.queue.is_some() => others |= QUEUES,
+                    Target::Client(subscription) => {
+                        deliveries += usize::from(outgoing.deliver(subscription));
+                    }
+                    Target::Node(_) => others |= NODES,
+                }
+            }
+            if others != 0 {
+                let queues = &mut local.queues;
+                deliveries +=
+                    queues.deliver(targets, |_| true, |subscription| outgoing.deliver(subscription));
+                if others & NODES != 0 {
+                    let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
+                    deliveries += local.nodes.send(&self.routes, &matches, message);
+                }
+            }
+            burst.looked_up(local.cache.hits() - hits);
+            Begun::Done(deliveries)
+        })
+    }
+
+    /// True if a topic other than this one captures what is published on `subject`.
+    pub(super) fn is_bound_elsewhere(&self, subject: &[u8], topic: TopicId) -> bool {
+        self.with_local(|local| {
+            let targets = local.cache.matches(&self.space, subject).unwrap_or_default();
+            targets
+                .iter()
+                .any(|target| matches!(&**target, Target::Topic(other) if other.topic_id() != topic))
+        })
+    }
+
+    /// Delivers a message of another node to clients of this one: to plain subscribers, if `plain`, and to a member of each of these
+    /// queue groups. Returns the number of groups that were served.
+    pub(super) fn deliver_here(
+        &self,
+        burst: &mut Burst,
+        message: &Message<'_>,
+        plain: bool,
+        queues: &[Bytes],
+    ) -> usize {
+        self.with_local(|local| {
+            let hits = local.cache.hits();
+            let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
+                return 0;
+            };
+            let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
+            for target in targets.iter().filter(|_| plain) {
+                if let Target::Client(subscription) = &**target
+                    && subscription.queue.is_none()
+                {
+                    outgoing.deliver(subscription);
+                }
+            }
+            let mut served = 0;
+            if !queues.is_empty() {
+                let wanted = |name: &[u8]| queues.iter().any(|queue| **queue == *name);
+                served = local.queues.deliver(targets, wanted, |subscription| outgoing.deliver(subscription));
+            }
+            burst.looked_up(local.cache.hits() - hits);
+            served
+        })
+    }
+
+    /// True if a client, a node or a topic would get a message on `subject`.
+    pub(super) fn reaches_anybody(&self, subject: &[u8]) -> bool {
+        let mut found = Vec::new();
+        self.space.matches(subject, &mut found).is_ok() && !found.is_empty()
+    }
+
+    /// Sends a message to the nodes among these targets. Returns how many get it.
+    pub(super) fn send_to_nodes(
+        &self,
+        targets: &[Arc<Target>],
+        queues: &QueuePicker,
+        message: &Message<'_>,
+    ) -> usize {
+        let matches = Matches { targets, is_served: |queue| queues.has_served(queue) };
+        self.with_local(|local| local.nodes.send(&self.routes, &matches, message))
+    }
+
+    /// The plain subscription of `client` that would get a message on `subject`, for the answer that nobody listens.
+    pub(super) fn own_subscription(&self, client: &Client, subject: &[u8]) -> Option<Arc<Target>> {
+        let mut found = Vec::new();
+        self.space.matches(subject, &mut found).ok()?;
+        let own = found.into_iter().filter_map(|target| match &*target {
+            Target::Client(subscription)
+                if subscription.client.id == client.id && subscription.queue.is_none() =>
+            {
+                Some((subscription.number, target.clone()))
+            }
+            _ => None,
+        });
+        // The oldest one, as nats-server has it.
+        own.min_by_key(|(number, _)| *number).map(|(_, target)| target)
+    }
+
+    fn with_local<T>(&self, work: impl FnOnce(&mut Local) -> T) -> T {
+        LOCAL.with_borrow_mut(|slot| {
+            if slot.as_ref().is_none_or(|local| local.router != self.id) {
+                let (cache, queues) =
+                    (Cache::new(CACHED_SUBJECTS), QueuePicker::new(tailrace_runtime::random::u64()));
+                let nodes = NodePicker::new(tailrace_runtime::random::u64());
+                *slot = Some(Local { router: self.id, cache, queues, nodes });
+            }
+            work(slot.as_mut().expect("it was just made"))
+        })
+    }
+}
+
+/// What became of a message.
+pub(super) enum Begun {
+    /// So many got it.
+    Done(usize),
+    /// Nobody has it yet.
+    Wide(Box<FanOut>),
+}
+
+/// A message on its way to several clients.
+pub(super) struct Outgoing<'a, 'm> {
+    pub(super) burst: &'a mut Burst,
+    pub(super) origin: Option<&'a Client>,
+    pub(super) message: &'a Message<'m>,
+    /// Headers and payload, once they were copied for all.
+    pub(super) shared: Option<Bytes>,
+}
+
+impl Outgoing<'_, '_> {
+    /// True if the client gets it.
+    pub(super) fn deliver(&mut self, subscription: &ClientSubscription) -> bool {
+        let client = &subscription.client;
+        if let Some(origin) = self.origin
+            && origin.id == client.id
+            && !self.burst.echo
+        {
+            return false;
+        }
+        let permissions = client.permissions();
+        if subscription.filtered
+            && let Some(permissions) = permissions
+            && !permissions.may_deliver(self.message.subject, subscription.queue.as_deref())
+        {
+            return false;
+        }
+        let mut message = *self.message;
+        if !client.headers.load(Ordering::Relaxed) {
+            message.headers = None;
+        }
+        // Before the client can have it, and answer.
+        if let (Some(permissions), Some(reply)) = (permissions, message.reply)
+            && permissions.tracks_replies()
+        {
+            permissions.delivered(reply);
+        }
+        deliver_to(subscription, &message, &mut self.shared, self.burst)
+    }
+}
+
+/// Puts a message into a client's buffer. True if it is there.
+pub(super) fn deliver_to(
+    subscription: &ClientSubscription,
+    message: &Message<'_>,
+    shared: &mut Option<Bytes>,
+    burst: &mut Burst,
+) -> bool {
+    let client = &subscription.client;
+    let delivery = Delivery { message: *message, sid: subscription.sid() };
+    let size = size_of(&delivery);
+    let mut count = Count::Refused;
+    let admit = || {
+        count = subscription.count();
+        count != Count::Refused
+    };
+    let appended = if message.payload.len() >= SHARED_BYTES_MIN {
+        let payload = shared.get_or_insert_with(|| Bytes::copy_from_slice(message.payload));
+        let write = |out: &mut Vec<u8>| {
+            delivery.write_line(out);
+            out.extend_from_slice(message.headers.unwrap_or_default());
+        };
+        client.out.append(size, burst.read_at, admit, write, Some(payload))
+    } else {
+        client.out.append(size, burst.read_at, admit, |out| write_delivery(out, &delivery), None)
+    };
+    match appended {
+        Appended::No => return false,
+        // Somebody else's burst sends it; this one is held back all the same.
+        Appended::Yes => burst.look_at(client),
+        Appended::First => burst.touched.push(Arc::clone(client)),
+    }
+    if count == Count::Last {
+        client.expire(subscription.number);
+    }
+    burst.delivered(size.body_bytes);
+    true
+}
+
+fn size_of(delivery: &Delivery<'_>) -> DeliverySize {
+    let message = &delivery.message;
+    let body_bytes = message.payload.len() + message.headers.map_or(0, <[u8]>::len);
+    let names = message.subject.len() + delivery.sid.len() + message.reply.map_or(0, <[u8]>::len);
+    let bytes_max = body_bytes + names + LINE_OVERHEAD + 2 * decimal_digits(body_bytes as u64);
+    DeliverySize { bytes_max, body_bytes }
+}
+
+/// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.
+#[derive(Debug, Default)]
+struct Interest {
+    wildcard: AtomicUsize,
+    /// Entries of `words`: where nobody is subscribed, producers need no lock to see it.
+    distinct: AtomicUsize,
+    words: Mutex<HashMap<Box<[u8]>, usize>>,
+}
+
+impl Interest {
+    /// Returns what [`Interest::remove`] needs.
+    fn add(&self, pattern: &Pattern) -> Option<Box<[u8]>> {
+        let Some(PatternWord::Literal(word)) = pattern.words().next() else {
+            self.wildcard.fetch_add(1, Ordering::AcqRel);
+            return None;
+        };
+        let mut words = lock(&self.words);
+        match words.get_mut(word) {
+            Some(count) => *count += 1,
+            None => {
+                words.insert(word.into(), 1);
+                self.distinct.store(words.len(), Ordering::Release);
+            }
+        }
+        Some(word.into())
+    }
+
+    fn remove(&self, word: Option<&[u8]>) {
+        let Some(word) = word else {
+            self.wildcard.fetch_sub(1, Ordering::AcqRel);
+            return;
+        };
+        let mut words = lock(&self.words);
+        if let Some(count) = words.get_mut(word) {
+            *count -= 1;
+            if *count == 0 {
+                words.remove(word);
+                self.distinct.store(words.len(), Ordering::Release);
+            }
+        }
+    }
+
+    fn has(&self, word: &[u8]) -> bool {
+        let some = self.distinct.load(Ordering::Acquire) > 0;
+        self.wildcard.load(Ordering::Acquire) > 0 || some && lock(&self.words).contains_key(word)
+    }
+}
+
+/// Names of queue groups, each kept once.
+#[derive(Debug, Default)]
+struct QueueNames(Mutex<NamesInUse>);
+
+#[derive(Debug, Default)]
+struct NamesInUse {
+    names: HashSet<Arc<[u8]>>,
+    /// At so many they are looked through next.
+    tidy_at: usize,
+}
+
+impl QueueNames {
+    /// At so many names, and whenever there are twice as many as nobody could drop, those that nobody uses are dropped.
+    const TIDY_AT: usize = 1024;
+
+    fn get(&self, name: &[u8]) -> Arc<[u8]> {
+        let mut in_use = lock(&self.0);
+        if let Some(known) = in_use.names.get(name) {
+            return Arc::clone(known);
+        }
+        if in_use.names.len() >= in_use.tidy_at.max(Self::TIDY_AT) {
+            in_use.names.retain(|name| Arc::strong_count(name) > 1);
+            in_use.tidy_at = 2 * in_use.names.len();
+        }
+        let name: Arc<[u8]> = name.into();
+        in_use.names.insert(Arc::clone(&name));
+        name
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

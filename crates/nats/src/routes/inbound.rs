@@ -1,0 +1,200 @@
+//! What one other node's link brings: its interest, and messages for this node's subscribers. Messages are delivered here and
+//! go no further: every node has a link to every other one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tailrace_subjects::{Dialect, Pattern};
+
+use super::interest::Key;
+use super::wire::{self, Change, Inward, Row};
+use super::{NodeInterest, RemoteNode};
+use crate::NatsFront;
+use crate::burst::Burst;
+use crate::router::{Route, Target};
+use tailrace_peers::{NatsFrame, NatsReceiver};
+
+/// So much of a node's interest is removed at once where the link ends; more is left to a worker.
+const REMOVED_INLINE_MAX: usize = 1024;
+
+/// What a link's subscriptions may take beside their texts, for the bound of bytes.
+const ROW_OVERHEAD: usize = 16;
+
+/// One link, from its other end.
+pub(crate) struct Inbound {
+    front: Arc<NatsFront>,
+    node: Arc<RemoteNode>,
+    interest: Interest,
+    burst: Burst,
+    /// Messages since the last look.
+    fresh: bool,
+    began: bool,
+}
+
+/// What a node has subscribers for, as it has said on this link.
+#[derive(Default)]
+struct Interest {
+    routes: HashMap<Key, Route>,
+    /// One target for each queue group, and one for plain subscribers.
+    targets: HashMap<Option<Arc<[u8]>>, Arc<Target>>,
+    bytes: usize,
+    /// Too many has been logged.
+    logged: bool,
+}
+
+impl Inbound {
+    pub(crate) fn new(front: Arc<NatsFront>, node: Arc<RemoteNode>) -> Self {
+        Self {
+            front,
+            node,
+            interest: Interest::default(),
+            burst: Burst::default(),
+            fresh: false,
+            began: false,
+        }
+    }
+
+    fn change(&mut self, row: &Row) -> Result<(), &'static str> {
+        match row.change {
+            Change::ForgetAll => self.forget_all(),
+            Change::Add => self.add(&row.pattern, &row.queue)?,
+            Change::Remove => self.remove(&row.pattern, &row.queue),
+        }
+        Ok(())
+    }
+
+    fn key(&self, pattern: &[u8], queue: &[u8]) -> Key {
+        let queue = (!queue.is_empty()).then(|| self.front.router().queue_name(queue));
+        Key { pattern: pattern.into(), queue }
+    }
+
+    fn add(&mut self, text: &[u8], queue: &[u8]) -> Result<(), &'static str> {
+        let (router, routes) = (self.front.router(), self.front.router().routes());
+        let key = self.key(text, queue);
+        if self.interest.routes.contains_key(&key) {
+            return Ok(());
+        }
+        let bytes = ROW_OVERHEAD + text.len() + queue.len();
+        let limits = routes.limits();
+        let is_full = self.interest.routes.len() >= limits.interest_max
+            || self.interest.bytes + bytes > limits.interest_bytes_max;
+        if is_full {
+            return self.refuse(text);
+        }
+        // Both nodes may have other bounds of a subject: one that is too long here is published by nobody here.
+        let Ok(pattern) = Pattern::parse(Dialect::Nats, text, router.limits()) else {
+            return if text.is_empty() { Err("a subscription to nothing") } else { self.refuse(text) };
+        };
+        let node = &self.node;
+        let target = self.interest.targets.entry(key.queue.clone()).or_insert_with(|| {
+            Arc::new(Target::Node(NodeInterest { node: Arc::clone(node), queue: key.queue.clone() }))
+        });
+        match router.follow_node(&pattern, target) {
+            Ok(route) => {
+                self.interest.bytes += bytes;
+                self.interest.routes.insert(key, route);
+                self.node.interest.fetch_add(1, Ordering::Relaxed);
+                routes.metrics().interest.inc();
+            }
+            Err(_) => return self.refuse(text),
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        self.front.router().routes().metrics().interest_refused.inc();
+        if !std::mem::replace(&mut self.interest.logged, true) {
+            tracing::warn!(
+                node = %self.node.id, subject = %text.escape_ascii(), known = self.interest.routes.len(),
+                "another node has more subscribers than this one takes note of: they do not get what is published here"
+            );
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, text: &[u8], queue: &[u8]) {
+        let key = self.key(text, queue);
+        let Some(route) = self.interest.routes.remove(&key) else { return };
+        self.interest.bytes -= ROW_OVERHEAD + text.len() + queue.len();
+        self.front.router().remove(route);
+        self.node.interest.fetch_sub(1, Ordering::Relaxed);
+        self.front.router().routes().metrics().interest.dec();
+    }
+
+    fn forget_all(&mut self) {
+        let interest = std::mem::take(&mut self.interest);
+        forget(&self.front, &self.node, interest.routes);
+    }
+
+    fn deliver(&mut self, message: &Inward) {
+        let router = self.front.router();
+        let metrics = router.routes().metrics();
+        let bytes = (message.payload.len() + message.headers.as_ref().map_or(0, Bytes::len)) as u64;
+        metrics.messages_in.inc();
+        metrics.bytes_in.inc_by(bytes);
+        self.node.messages_in.fetch_add(1, Ordering::Relaxed);
+        self.node.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        let served = router.deliver_here(&mut self.burst, &message.message(), message.plain, &message.queues);
+        if served < message.queues.len() {
+            metrics.dropped("no_member").inc_by((message.queues.len() - served) as u64);
+        }
+    }
+}
+
+impl NatsReceiver for Inbound {
+    fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str> {
+        if !std::mem::replace(&mut self.began, true) {
+            self.burst.begin(Instant::now());
+        }
+        self.fresh = true;
+        match frame {
+            NatsFrame::Interest => {
+                for row in wire::rows(payload) {
+                    self.change(&row?)?;
+                }
+            }
+            NatsFrame::Message => self.deliver(&Inward::decode(payload)?),
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> bool {
+        if !std::mem::replace(&mut self.fresh, false) {
+            return false;
+        }
+        self.began = false;
+        self.burst.finish(self.front.metrics());
+        // The link carries more than this: nobody on it is held back for a slow consumer, which is cut when it is too slow.
+        drop(self.burst.take_crowded());
+        true
+    }
+}
+
+impl Drop for Inbound {
+    fn drop(&mut self) {
+        self.settle();
+        self.front.router().routes().node_gone(&self.node);
+        let routes = std::mem::take(&mut self.interest.routes);
+        if routes.len() > REMOVED_INLINE_MAX
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let (front, node) = (Arc::clone(&self.front), Arc::clone(&self.node));
+            // Nobody waits for it.
+            drop(runtime.spawn_blocking(move || forget(&front, &node, routes)));
+        } else {
+            forget(&self.front, &self.node, routes);
+        }
+    }
+}
+
+fn forget(front: &NatsFront, node: &RemoteNode, routes: HashMap<Key, Route>) {
+    let count = routes.len();
+    for (_, route) in routes {
+        front.router().remove(route);
+    }
+    node.interest.fetch_sub(count, Ordering::Relaxed);
+    front.router().routes().metrics().interest.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+}

@@ -1,0 +1,394 @@
+//! What this node has subscribers for, and the word of it to the other nodes.
+//!
+//! Every pattern, with its queue group, is counted; the first subscriber and the end of the last one are told to every node at once,
+//! in the queue of the messages to that node. A new link gets the whole table piece by piece: each piece is taken and queued
+//! under the table's lock, as changes are, so whatever is queued last is true. Adding twice is harmless.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tailrace_types::NodeId;
+use tokio::sync::Notify;
+
+use super::wire::{self, Change};
+use tailrace_peers::{NatsFrame, NatsUnsent, Peers};
+
+/// Rows, and bytes of them, in one piece of the table. The table's lock is held for as long as it takes to copy them.
+const PIECE_ROWS: usize = 512;
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// The rest of the table waits while more than this waits for a link.
+const WAITING_BYTES: usize = 1 << 20;
+
+/// Pause before a link that cannot be used is tried again.
+const DOWN_PAUSE: Duration = Duration::from_millis(20);
+
+/// A pattern, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(super) pattern: Box<[u8]>,
+    pub(super) queue: Option<Arc<[u8]>>,
+}
+
+impl Key {
+    pub(super) fn queue(&self) -> &[u8] {
+        self.queue.as_deref().unwrap_or_default()
+    }
+}
+
+/// Where the word is sent to.
+pub(super) trait Send: std::marker::Send + Sync + 'static {
+    /// Queues rows of so many bytes.
+    fn rows(&self, to: NodeId, bytes: usize, write: &mut dyn FnMut(&mut BytesMut)) -> Result<(), NatsUnsent>;
+}
+
+impl Send for OnceLock<Peers> {
+    fn rows(&self, to: NodeId, bytes: usize, write: &mut dyn FnMut(&mut BytesMut)) -> Result<(), NatsUnsent> {
+        let peers = self.get().ok_or(NatsUnsent::Down)?;
+        peers.send_nats(to, NatsFrame::Interest, bytes, |out| write(out))
+    }
+}
+
+/// The table.
+pub(super) struct OwnInterest<S> {
+    state: Mutex<State>,
+    to: Arc<S>,
+}
+
+#[derive(Default)]
+struct State {
+    counts: BTreeMap<Arc<Key>, usize>,
+    feeds: BTreeMap<NodeId, Arc<Feed>>,
+}
+
+/// The word to one node, for as long as its link lasts.
+#[derive(Debug, Default)]
+pub(super) struct Feed {
+    /// There was no room for a change: all is to be told anew.
+    behind: AtomicBool,
+    ended: AtomicBool,
+    wake: Notify,
+}
+
+/// How far one piece has brought it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// There is more after this one.
+    Upto(Arc<Key>),
+    /// That was all.
+    Done,
+    /// There is no room.
+    Full,
+    /// The link cannot be used yet, or its end is about to be heard.
+    Down,
+    /// The link has ended.
+    Ended,
+}
+
+impl<S: Send> OwnInterest<S> {
+    pub(super) fn new(to: Arc<S>) -> Self {
+        Self { state: Mutex::default(), to }
+    }
+
+    /// Takes note of one more subscriber. To be called after it can be delivered to.
+    pub(super) fn add(&self, pattern: &[u8], queue: Option<&Arc<[u8]>>) -> Arc<Key> {
+        let key = Arc::new(Key { pattern: pattern.into(), queue: queue.map(Arc::clone) });
+        let mut state = self.lock();
+        if let Some((known, count)) = state.counts.range_mut::<Key, _>(&*key..=&*key).next() {
+            *count += 1;
+            return Arc::clone(known);
+        }
+        state.counts.insert(Arc::clone(&key), 1);
+        self.tell(&state, Change::Add, &key);
+        key
+    }
+
+    /// Takes note that a subscriber is gone.
+    pub(super) fn remove(&self, key: &Arc<Key>) {
+        let mut state = self.lock();
+        let Some(count) = state.counts.get_mut(key) else { return };
+        *count -= 1;
+        if *count == 0 {
+            state.counts.remove(key);
+            self.tell(&state, Change::Remove, key);
+        }
+    }
+
+    /// Different patterns with their groups.
+    pub(super) fn len(&self) -> usize {
+        self.lock().counts.len()
+    }
+
+    fn tell(&self, state: &State, change: Change, key: &Key) {
+        for (node, feed) in &state.feeds {
+            if feed.behind.load(Ordering::Relaxed) {
+                continue;
+            }
+            let queued = self.to.rows(*node, wire::row_bytes(&key.pattern, key.queue()), &mut |out| {
+                wire::put_row(out, change, &key.pattern, key.queue());
+            });
+            if queued.is_err() {
+                // Of a link that is down, its end is about to be heard.
+                feed.behind.store(true, Ordering::Relaxed);
+                feed.wake.notify_one();
+            }
+        }
+    }
+
+    /// A link is up: from now on it hears of changes. The table is to be sent by [`OwnInterest::piece`].
+    pub(super) fn begin(&self, node: NodeId) -> Arc<Feed> {
+        let feed = Arc::new(Feed::default());
+        if let Some(before) = self.lock().feeds.insert(node, Arc::clone(&feed)) {
+            before.end();
+        }
+        feed
+    }
+
+    /// A link is down.
+    pub(super) fn end(&self, node: NodeId) {
+        if let Some(feed) = self.lock().feeds.remove(&node) {
+            feed.end();
+        }
+    }
+
+    /// Queues the next piece of the table behind `after`; from its beginning, all that was said before is taken back, if the link has fallen
+    /// behind.
+    pub(super) fn piece(&self, node: NodeId, feed: &Feed, after: Option<&Arc<Key>>) -> Piece {
+        let state = self.lock();
+        if feed.ended.load(Ordering::Relaxed) {
+            return Piece::Ended;
+        }
+        let forget = after.is_none() && feed.behind.load(Ordering::Relaxed);
+        let from = after.map_or(Bound::Unbounded, |key| Bound::Excluded(Arc::clone(key)));
+        let (mut bytes, mut keys) = (if forget { wire::row_bytes(b"", b"") } else { 0 }, Vec::new());
+        for key in state.counts.range((from, Bound::Unbounded)).map(|(key, _)| key) {
+            if keys.len() >= PIECE_ROWS || bytes >= PIECE_BYTES {
+                break;
+            }
+            bytes += wire::row_bytes(&key.pattern, key.queue());
+            keys.push(key);
+        }
+        if keys.is_empty() && !forget {
+            return Piece::Done;
+        }
+        self.queued(node, feed, bytes, &keys, forget)
+    }
+
+    /// Queues the rows of `keys`, of so many `bytes`, behind one that makes the link `forget` the others, if it has to.
+    fn queued(&self, node: NodeId, feed: &Feed, bytes: usize, keys: &[&Arc<Key>], forget: bool) -> Piece {
+        let queued = self.to.rows(node, bytes, &mut |out| {
+            if forget {
+                wire::put_row(out, Change::ForgetAll, b"", b"");
+            }
+            keys.iter().for_each(|key| wire::put_row(out, Change::Add, &key.pattern, key.queue()));
+        });
+        match queued {
+            Ok(()) => {
+                if forget {
+                    feed.behind.store(false, Ordering::Relaxed);
+                }
+                keys.last().map_or(Piece::Done, |last| Piece::Upto(Arc::clone(last)))
+            }
+            Err(NatsUnsent::QueueFull) => Piece::Full,
+            // A piece is smaller than the smallest bound of frames.
+            Err(NatsUnsent::Down | NatsUnsent::TooLarge) => Piece::Down,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing under this lock can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Feed {
+    fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+}
+
+/// Sends a link the whole table, and again whenever it has fallen behind. Ends with the link.
+pub(super) async fn feed(
+    interest: Arc<OwnInterest<OnceLock<Peers>>>,
+    peers: Peers,
+    node: NodeId,
+    feed: Arc<Feed>,
+) {
+    let mut after = None;
+    loop {
+        // A new fall takes the whole table back to its beginning.
+        if feed.behind.load(Ordering::Relaxed) {
+            after = None;
+            peers.nats_room(node, WAITING_BYTES).await;
+        }
+        match interest.piece(node, &feed, after.as_ref()) {
+            Piece::Upto(key) => {
+                after = Some(key);
+                peers.nats_room(node, WAITING_BYTES).await;
+                tokio::task::yield_now().await;
+            }
+            Piece::Full => peers.nats_room(node, WAITING_BYTES).await,
+            Piece::Done => feed.wake.notified().await,
+            Piece::Down => tokio::time::sleep(DOWN_PAUSE).await,
+            Piece::Ended => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const NODE: NodeId = NodeId(2);
+
+    /// A queue, and what its reader knows.
+    #[derive(Default)]
+    struct Queue {
+        sent: Mutex<BytesMut>,
+        full: AtomicBool,
+    }
+
+    impl Send for Queue {
+        fn rows(
+            &self,
+            _: NodeId,
+            bytes: usize,
+            write: &mut dyn FnMut(&mut BytesMut),
+        ) -> Result<(), NatsUnsent> {
+            if self.full.load(Ordering::Relaxed) {
+                return Err(NatsUnsent::QueueFull);
+            }
+            let mut sent = self.sent.lock().unwrap();
+            let before = sent.len();
+            write(&mut sent);
+            assert_eq!(sent.len() - before, bytes);
+            Ok(())
+        }
+    }
+
+    impl Queue {
+        /// What a reader of everything knows.
+        fn known(&self) -> BTreeSet<(String, String)> {
+            let mut known = BTreeSet::new();
+            for row in wire::rows(self.sent.lock().unwrap().clone().freeze()) {
+                let row = row.unwrap();
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                let key = (text(&row.pattern), text(&row.queue));
+                match row.change {
+                    Change::Add => drop(known.insert(key)),
+                    Change::Remove => drop(known.remove(&key)),
+                    Change::ForgetAll => known.clear(),
+                }
+            }
+            known
+        }
+    }
+
+    fn table() -> (OwnInterest<Queue>, Arc<Queue>) {
+        let queue = Arc::new(Queue::default());
+        (OwnInterest::new(Arc::clone(&queue)), queue)
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> BTreeSet<(String, String)> {
+        pairs.iter().map(|(pattern, queue)| ((*pattern).to_owned(), (*queue).to_owned())).collect()
+    }
+
+    fn finish(table: &OwnInterest<Queue>, feed: &Feed, mut after: Option<Arc<Key>>) -> usize {
+        let mut pieces = 0;
+        loop {
+            match table.piece(NODE, feed, after.as_ref()) {
+                Piece::Upto(key) => after = Some(key),
+                Piece::Done => return pieces,
+                other => panic!("{other:?}"),
+            }
+            pieces += 1;
+        }
+    }
+
+    #[test]
+    fn only_the_first_subscriber_and_the_end_of_the_last_are_told() {
+        let (table, queue) = table();
+        let feed = table.begin(NODE);
+        assert_eq!(finish(&table, &feed, None), 0);
+        let group: Arc<[u8]> = Arc::from(&b"g"[..]);
+        let first = table.add(b"a", None);
+        let again = table.add(b"a", None);
+        let grouped = table.add(b"a", Some(&group));
+        assert!(Arc::ptr_eq(&first, &again));
+        let told = queue.sent.lock().unwrap().len();
+        assert_eq!(told, wire::row_bytes(b"a", b"") + wire::row_bytes(b"a", b"g"));
+        table.remove(&first);
+        assert_eq!(queue.sent.lock().unwrap().len(), told, "another one is there");
+        assert_eq!(queue.known(), pairs(&[("a", ""), ("a", "g")]));
+        table.remove(&again);
+        table.remove(&grouped);
+        assert_eq!((queue.known(), table.len()), (pairs(&[]), 0));
+    }
+
+    #[test]
+    fn changes_while_the_table_is_sent_are_true_at_its_end() {
+        let (table, queue) = table();
+        let keys: Vec<_> = (0..2000).map(|n| table.add(format!("s.{n:04}").as_bytes(), None)).collect();
+        let feed = table.begin(NODE);
+        let Piece::Upto(after) = table.piece(NODE, &feed, None) else { panic!("there is more") };
+        // One that was sent, one that was not; and new ones before and behind.
+        table.remove(&keys[0]);
+        table.remove(&keys[1999]);
+        table.add(b"a", None);
+        table.add(b"z", None);
+        assert!(finish(&table, &feed, Some(after)) >= 2);
+        let mut expected: BTreeSet<_> = (1..1999).map(|n| (format!("s.{n:04}"), String::new())).collect();
+        expected.extend(pairs(&[("a", ""), ("z", "")]));
+        assert_eq!(queue.known(), expected);
+    }
+
+    #[test]
+    fn a_link_that_fell_behind_hears_all_anew() {
+        let (table, queue) = table();
+        let feed = table.begin(NODE);
+        let gone = table.add(b"gone", None);
+        let stays = table.add(b"stays", None);
+        queue.full.store(true, Ordering::Relaxed);
+        table.remove(&gone);
+        table.add(b"new", None);
+        assert_eq!(table.piece(NODE, &feed, None), Piece::Full);
+        queue.full.store(false, Ordering::Relaxed);
+        // Not told by itself: it comes with the list.
+        table.add(b"newer", None);
+        assert_eq!(queue.known(), pairs(&[("gone", ""), ("stays", "")]));
+        finish(&table, &feed, None);
+        assert_eq!(queue.known(), pairs(&[("new", ""), ("newer", ""), ("stays", "")]));
+        table.remove(&stays);
+        assert_eq!(queue.known(), pairs(&[("new", ""), ("newer", "")]));
+    }
+
+    #[test]
+    fn a_link_that_fell_behind_with_nothing_to_tell_forgets() {
+        let (table, queue) = table();
+        let feed = table.begin(NODE);
+        let gone = table.add(b"gone", None);
+        queue.full.store(true, Ordering::Relaxed);
+        table.remove(&gone);
+        queue.full.store(false, Ordering::Relaxed);
+        assert_eq!(finish(&table, &feed, None), 0);
+        assert_eq!(queue.known(), pairs(&[]));
+    }
+
+    #[test]
+    fn the_feed_of_a_link_that_ended_ends() {
+        let (table, _queue) = table();
+        table.add(b"a", None);
+        let feed = table.begin(NODE);
+        let newer = table.begin(NODE);
+        assert_eq!(table.piece(NODE, &feed, None), Piece::Ended);
+        table.end(NODE);
+        assert_eq!(table.piece(NODE, &newer, None), Piece::Ended);
+    }
+}

@@ -1,0 +1,66 @@
+//! What is counted of messages between nodes.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use tailrace_runtime::metrics::ReasonLabel;
+
+/// Metrics of the routes to other nodes.
+#[derive(Debug, Default)]
+pub(crate) struct RouteMetrics {
+    /// Of all other nodes.
+    pub(super) interest: Gauge,
+    pub(super) interest_refused: Counter,
+    pub(super) messages_out: Counter,
+    pub(super) bytes_out: Counter,
+    pub(super) messages_in: Counter,
+    pub(super) bytes_in: Counter,
+    dropped: Family<ReasonLabel, Counter>,
+}
+
+impl RouteMetrics {
+    /// A message, or a queue group's part in one, that came to nothing for this reason.
+    pub(super) fn dropped(&self, reason: &'static str) -> Counter {
+        self.dropped.get_or_create_owned(&ReasonLabel { reason })
+    }
+
+    pub(crate) fn register_into(&self, r: &mut Registry) {
+        r.register(
+            "nats_route_interest",
+            "Subjects, each with its queue group, that other nodes have subscribers for",
+            self.interest.clone(),
+        );
+        r.register(
+            "nats_route_interest_refused",
+            "Subjects of other nodes' subscribers that were not taken, since there were too many",
+            self.interest_refused.clone(),
+        );
+        r.register(
+            "nats_route_sent_messages",
+            "NATS messages sent to other nodes",
+            self.messages_out.clone(),
+        );
+        r.register(
+            "nats_route_sent_bytes",
+            "Headers and payload of NATS messages sent to other nodes",
+            self.bytes_out.clone(),
+        );
+        r.register(
+            "nats_route_received_messages",
+            "NATS messages received from other nodes",
+            self.messages_in.clone(),
+        );
+        r.register(
+            "nats_route_received_bytes",
+            "Headers and payload of NATS messages received from other nodes",
+            self.bytes_in.clone(),
+        );
+        r.register(
+            "nats_route_dropped_messages",
+            "NATS messages between nodes, or queue groups' parts in them, that came to nothing, by reason",
+            self.dropped.clone(),
+        );
+    }
+}

@@ -1,0 +1,165 @@
+//! Which other nodes get a message: each once, whatever the number of its subscriptions that match.
+//!
+//! A queue group that a local member serves is served. Of the others each goes to one node, picked uniformly among the nodes that
+//! have members, whatever their number there.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_nats_wire::Message;
+use tailrace_types::NodeId;
+
+use super::wire::Outward;
+use super::{RemoteNode, Routes};
+use crate::queues::next_random;
+use crate::router::Target;
+use tailrace_peers::{NatsFrame, NatsUnsent};
+
+/// Queue groups that one message may have on one node: as many as the frame can name.
+const GROUPS_MAX: usize = u16::MAX as usize;
+
+/// Picks nodes. Keeps its memory from message to message.
+#[derive(Debug)]
+pub(crate) struct NodePicker {
+    nodes: Vec<Share>,
+    /// Of each match with a queue group that nobody has served: the group by the place of its name, the node by its place in `nodes`,
+    /// and the match.
+    members: Vec<(usize, usize, usize)>,
+    /// What each node is to serve: the node, and a match of the group.
+    picked: Vec<(usize, usize)>,
+    random: u64,
+}
+
+#[derive(Debug)]
+struct Share {
+    id: NodeId,
+    /// The match that it was found by.
+    target: usize,
+    plain: bool,
+}
+
+/// What the lookup found, and which of the queue groups have been served, by the place of their names.
+pub(crate) struct Matches<'a, F> {
+    pub(crate) targets: &'a [Arc<Target>],
+    pub(crate) is_served: F,
+}
+
+impl NodePicker {
+    pub(crate) fn new(seed: u64) -> Self {
+        // The generator stands still at zero.
+        Self { nodes: Vec::new(), members: Vec::new(), picked: Vec::new(), random: seed | 1 }
+    }
+
+    /// Sends the message to every node that is to have it. Returns their number.
+    pub(crate) fn send(
+        &mut self,
+        routes: &Routes,
+        matches: &Matches<'_, impl Fn(usize) -> bool>,
+        message: &Message<'_>,
+    ) -> usize {
+        self.gather(routes, matches);
+        self.pick();
+        let mut sent = 0;
+        let mut rest = &self.picked[..];
+        for (at, share) in self.nodes.iter().enumerate() {
+            let count = rest.partition_point(|(node, _)| *node == at);
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            if share.plain || !own.is_empty() {
+                let queues = own.iter().map(|(_, target)| queue_of(matches.targets, *target));
+                sent +=
+                    usize::from(send(routes, &matches.targets[share.target], share.plain, message, queues));
+            }
+        }
+        sent
+    }
+
+    fn gather(&mut self, routes: &Routes, matches: &Matches<'_, impl Fn(usize) -> bool>) {
+        self.nodes.clear();
+        self.members.clear();
+        for (index, target) in matches.targets.iter().enumerate() {
+            let Target::Node(interest) = &**target else { continue };
+            let node = &interest.node;
+            if node.is_gone() {
+                continue;
+            }
+            let at = match self.nodes.iter().position(|share| share.id == node.id) {
+                Some(at) => at,
+                None => {
+                    self.nodes.push(Share { id: node.id, target: index, plain: false });
+                    self.nodes.len() - 1
+                }
+            };
+            match &interest.queue {
+                None => self.nodes[at].plain = true,
+                Some(queue) => {
+                    let name = Arc::as_ptr(queue).cast::<u8>() as usize;
+                    if !(matches.is_served)(name) && routes.is_up(node.id) {
+                        self.members.push((name, at, index));
+                    }
+                }
+            }
+        }
+    }
+
+    /// One node for each group; afterwards they lie by node.
+    fn pick(&mut self) {
+        self.picked.clear();
+        self.members.sort_unstable();
+        // A node counts once, whatever it is subscribed to.
+        self.members.dedup_by_key(|(name, node, _)| (*name, *node));
+        for group in self.members.chunk_by(|one, other| one.0 == other.0) {
+            let chosen = (next_random(&mut self.random) % group.len() as u64) as usize;
+            let (_, node, target) = group[chosen];
+            self.picked.push((node, target));
+        }
+        self.picked.sort_unstable();
+    }
+}
+
+fn queue_of(targets: &[Arc<Target>], at: usize) -> &[u8] {
+    match &*targets[at] {
+        Target::Node(interest) => interest.queue.as_deref().unwrap_or_default(),
+        _ => unreachable!("only other nodes are picked"),
+    }
+}
+
+/// True if it is on its way.
+fn send<'q>(
+    routes: &Routes,
+    target: &Target,
+    plain: bool,
+    message: &Message<'_>,
+    queues: impl ExactSizeIterator<Item = &'q [u8]> + Clone,
+) -> bool {
+    let Target::Node(interest) = target else { return false };
+    let queues = queues.take(GROUPS_MAX);
+    let outward = Outward { message, plain };
+    let bytes = outward.bytes(queues.clone());
+    let queued = match routes.peers() {
+        Some(peers) => {
+            peers.send_nats(interest.node.id, NatsFrame::Message, bytes, |out| outward.put(out, queues))
+        }
+        None => Err(NatsUnsent::Down),
+    };
+    let reason = match queued {
+        Ok(()) => {
+            count(routes, &interest.node, message);
+            return true;
+        }
+        Err(NatsUnsent::Down) => "down",
+        Err(NatsUnsent::QueueFull) => "queue_full",
+        Err(NatsUnsent::TooLarge) => "too_large",
+    };
+    routes.metrics().dropped(reason).inc();
+    interest.node.dropped.fetch_add(1, Ordering::Relaxed);
+    false
+}
+
+fn count(routes: &Routes, node: &RemoteNode, message: &Message<'_>) {
+    let bytes = (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
+    routes.metrics().messages_out.inc();
+    routes.metrics().bytes_out.inc_by(bytes);
+    node.messages_out.fetch_add(1, Ordering::Relaxed);
+    node.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+}

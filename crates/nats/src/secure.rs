@@ -1,0 +1,70 @@
+//! TLS before a NATS connection begins: by upgrade after INFO, as the protocol has it, or from the first byte on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tailrace_nats_wire::{ProtocolError, write_error, write_info};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+use crate::NatsServer;
+use crate::client::TransportKind;
+use crate::close::CloseReason;
+use crate::connection::{Opening, Transport};
+use crate::listener::serve_one;
+use crate::{NatsFront, Place};
+use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_runtime::stopped;
+use tailrace_runtime::tls::{HandshakeError, Tls};
+
+/// Makes the handshake, then serves the connection.
+pub(crate) async fn serve(
+    socket: TcpStream,
+    peer: SocketAddr,
+    place: Place,
+    server: Arc<NatsServer>,
+    tls: Arc<Tls>,
+) {
+    let front = &server.front;
+    let (id, nonce) = (front.next_client_id(), front.nonce());
+    let mut stopping = front.stopping();
+    let handshake = handshake(socket, peer, id, &nonce, front, &tls);
+    let secured = tokio::select! {
+        secured = handshake => secured,
+        () = stopped(&mut stopping) => return,
+    };
+    match secured {
+        Ok(transport) => {
+            let info_sent = !front.tls_first();
+            let opening = Opening { id, peer, transport, nonce, info_sent, place };
+            serve_one(server, opening).await;
+        }
+        Err(error) => {
+            tracing::info!(client = id, %peer, reason = %error, "NATS connection cut");
+            let reason = CloseReason::TlsHandshake.label();
+            front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+        }
+    }
+}
+
+async fn handshake(
+    mut socket: TcpStream,
+    peer: SocketAddr,
+    id: u64,
+    nonce: &str,
+    front: &NatsFront,
+    tls: &Tls,
+) -> Result<Transport, HandshakeError> {
+    if !front.tls_first() {
+        let mut info = front.info_for(id, peer, TransportKind::Tls);
+        nonce.clone_into(&mut info.nonce);
+        let mut out = Vec::new();
+        write_info(&mut out, &info);
+        // A fresh socket takes a line; one that does not is closed by its client.
+        socket.write_all(&out).await.map_err(HandshakeError::Failed)?;
+    }
+    let mut words = Vec::new();
+    write_error(&mut words, &ProtocolError::TlsRequired);
+    let stream = tls.accept_or_tell(socket, &words).await?;
+    Ok(Transport::Boxed(Box::new(stream), TransportKind::Tls, None))
+}

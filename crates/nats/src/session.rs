@@ -1,0 +1,654 @@
+//! What the verbs of one client mean: from parsed operations to subscriptions, deliveries and answers.
+//!
+//! Owned by the connection's task; nothing here waits. What has to wait (credentials that are slow to check, capture, slow
+//! consumers) is handed to the connection.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tailrace_nats_wire::{
+    ClientOp, ClientParser, ConnectOptions, Limits, Message, NO_RESPONDERS, ParseError, ProtocolError, Step,
+    write_error, write_info,
+};
+use tailrace_subjects::{Dialect, Pattern, SubscribeError};
+
+use crate::NatsFront;
+use crate::auth::Permissions;
+use crate::burst::Burst;
+use crate::capture::CaptureBurst;
+use crate::client::Client;
+use crate::close::CloseReason;
+use crate::fan_out::{FanOut, Turn};
+use crate::reserved;
+use crate::router::{Begun, Route, Target, deliver_to};
+use crate::shapes::{Held, Shapes};
+use crate::subscription::{ClientSubscription, Sid};
+use crate::trace::Trace;
+use tailrace_runtime::aside::TURN;
+use tailrace_runtime::metrics::ReasonLabel;
+
+/// A client that had no PONG yet gets no PING before this time.
+const FIRST_PING_AFTER: Duration = Duration::from_secs(2);
+
+/// One client's state.
+pub(super) struct Session {
+    client: Arc<Client>,
+    parser: ClientParser,
+    options: ConnectOptions,
+    /// Credentials are asked for, with every CONNECT.
+    asks_who: bool,
+    /// They have not come.
+    unauthenticated: bool,
+    /// There was a CONNECT.
+    connected: bool,
+    info_sent: bool,
+    permissions: Option<Arc<Permissions>>,
+    subscriptions: HashMap<Sid, Owned>,
+    shapes: Shapes,
+    next_number: u64,
+    /// Sids by number, for subscriptions that end by themselves.
+    limited: HashMap<u64, Sid>,
+    pub(super) burst: Burst,
+    pub(super) capture: CaptureBurst,
+    /// The message at the beginning of the input is on its way to very many.
+    fan_out: Option<Wide>,
+    messages_in: u64,
+    bytes_in: u64,
+    pub(super) pings_unanswered: u32,
+    ping_sent: Option<Instant>,
+}
+
+struct Owned {
+    target: Arc<Target>,
+    route: Route,
+    shape: Held,
+}
+
+struct Wide {
+    fan_out: Box<FanOut>,
+    /// Some topic acknowledges the message.
+    acknowledged: bool,
+}
+
+/// What the connection is to do after some input.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Read on; the operation that has begun needs this many bytes in total.
+    Read(usize),
+    /// Append what was captured, answer PING, then go on with the rest of the input.
+    Pong,
+    /// Check these credentials, then go on with the rest of the input.
+    Authenticate(Box<ConnectOptions>),
+    /// Let others have their turn, then go on with the rest of the input.
+    Rest,
+    /// The same, but the operation in front is not done: it is read again.
+    Again,
+    /// Send what there is, and close.
+    Close(CloseReason),
+}
+
+/// Operations after which the clock is looked at.
+const OPERATIONS_AT_ONCE: usize = 8;
+
+/// The same of bytes: a subject of 2,000 words takes much longer than one of three.
+const BYTES_AT_ONCE: usize = 4096;
+
+/// The same of messages that were delivered.
+const WORK_AT_ONCE: u64 = 64;
+
+/// Most subscriptions that are removed before others have their turn; fewer if they take long.
+const REMOVED_AT_ONCE: usize = 128;
+
+impl Session {
+    pub(super) fn new(front: &NatsFront, client: &Arc<Client>) -> Self {
+        let limits = front.limits();
+        let parser = ClientParser::new(Limits {
+            control_line_max: limits.control_line_max,
+            payload_max: limits.payload_max,
+        });
+        Self {
+            client: Arc::clone(client),
+            parser,
+            options: ConnectOptions::default(),
+            asks_who: front.auth().required(),
+            unauthenticated: front.auth().required(),
+            connected: false,
+            info_sent: false,
+            permissions: None,
+            subscriptions: HashMap::new(),
+            shapes: Shapes::default(),
+            next_number: 0,
+            limited: HashMap::new(),
+            burst: Burst::default(),
+            capture: CaptureBurst::default(),
+            fan_out: None,
+            messages_in: 0,
+            bytes_in: 0,
+            pings_unanswered: 0,
+            ping_sent: None,
+        }
+    }
+
+    /// True if the last burst left something that takes time.
+    pub(super) fn has_to_wait(&self) -> bool {
+        !self.capture.is_empty() || self.burst.is_crowded()
+    }
+
+    pub(super) fn is_unauthenticated(&self) -> bool {
+        self.unauthenticated
+    }
+
+    /// Carries out every whole operation of `input`. Returns the bytes that were used up.
+    pub(super) fn process(&mut self, front: &NatsFront, input: &[u8]) -> (usize, Next) {
+        let mut used = 0;
+        let began = Instant::now();
+        let (mut operations, mut used_before, mut work_before) = (0, 0, self.burst.work());
+        let next = loop {
+            if self.unauthenticated
+                && begins_without_connect(&input[used..])
+                && front.auth().guest().is_none()
+            {
+                // Nothing of it is waited for.
+                break self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization);
+            }
+            match self.parser.next(&input[used..]) {
+                Ok(Step::More(bytes)) => break Next::Read(bytes),
+                Ok(Step::Done(op, bytes)) => {
+                    if let Some(next) = self.carry_out(front, op, began) {
+                        used += if matches!(next, Next::Again) { 0 } else { bytes };
+                        break next;
+                    }
+                    used += bytes;
+                    operations += 1;
+                    let work = self.burst.work();
+                    if operations >= OPERATIONS_AT_ONCE
+                        || used - used_before >= BYTES_AT_ONCE
+                        || work - work_before >= WORK_AT_ONCE
+                    {
+                        if began.elapsed() >= TURN && used < input.len() {
+                            break Next::Rest;
+                        }
+                        (operations, used_before, work_before) = (0, used, work);
+                    }
+                }
+                Err(error) => break self.refuse(&error),
+            }
+        };
+        self.count(front);
+        (used, next)
+    }
+
+    fn count(&mut self, front: &NatsFront) {
+        let (messages, bytes) = (std::mem::take(&mut self.messages_in), std::mem::take(&mut self.bytes_in));
+        if messages > 0 {
+            front.metrics().messages_in.inc_by(messages);
+            front.metrics().bytes_in.inc_by(bytes);
+            self.client.counts.messages_in.fetch_add(messages, Ordering::Relaxed);
+            self.client.counts.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    fn carry_out(&mut self, front: &NatsFront, op: ClientOp<'_>, began: Instant) -> Option<Next> {
+        if self.unauthenticated && !matches!(op, ClientOp::Connect(_) | ClientOp::Ignored) {
+            match front.auth().guest() {
+                Some(permissions) => self.become_user(permissions),
+                None => {
+                    return Some(
+                        self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization),
+                    );
+                }
+            }
+        }
+        match op {
+            ClientOp::Publish(message) => return self.publish(front, &message, began + TURN),
+            ClientOp::Connect(json) => return self.connect(front, json),
+            ClientOp::Subscribe { subject, queue, sid } => self.subscribe(front, subject, queue, sid),
+            ClientOp::Unsubscribe { sid, max } => self.unsubscribe(front, sid, max),
+            // A client that gets PONG takes all before it for processed, captured messages included.
+            ClientOp::Ping if !self.capture.is_empty() => return Some(Next::Pong),
+            ClientOp::Ping => self.send_pong(front),
+            ClientOp::Pong => self.pong(),
+            ClientOp::Ignored => {}
+            ClientOp::Complaint(text) => {
+                tracing::debug!(client = self.client.id, text = %text.escape_ascii(), "the client complains");
+                return Some(Next::Close(CloseReason::Complaint));
+            }
+        }
+        None
+    }
+
+    // ---- answers ----
+
+    fn ok(&self) {
+        if self.options.verbose {
+            self.client.out.append_control(|out| out.extend_from_slice(b"+OK\r\n"));
+        }
+    }
+
+    fn error(&self, error: &ProtocolError) {
+        self.client.out.append_control(|out| write_error(out, error));
+    }
+
+    fn fail(&self, error: &ProtocolError, reason: CloseReason) -> Next {
+        self.error(error);
+        Next::Close(reason)
+    }
+
+    fn refuse(&self, error: &ParseError) -> Next {
+        tracing::debug!(client = self.client.id, %error, "not the protocol");
+        match error {
+            ParseError::UnknownOperation(_) | ParseError::PayloadEnd => {
+                self.fail(&ProtocolError::UnknownOperation, CloseReason::Protocol)
+            }
+            ParseError::ControlLine { .. } => {
+                self.fail(&ProtocolError::MaximumControlLine, CloseReason::MaximumControlLine)
+            }
+            ParseError::Payload { .. } => {
+                self.fail(&ProtocolError::MaximumPayload, CloseReason::MaximumPayload)
+            }
+            // nats-server says nothing either.
+            ParseError::Arguments { .. } | ParseError::HeadersNotAllowed => {
+                Next::Close(CloseReason::Protocol)
+            }
+        }
+    }
+
+    // ---- CONNECT, PING, PONG ----
+
+    fn connect(&mut self, front: &NatsFront, json: &[u8]) -> Option<Next> {
+        let options = match self.options.clone().merged(json) {
+            Ok(options) => options,
+            Err(error) => {
+                tracing::debug!(client = self.client.id, %error, "bad CONNECT");
+                return Some(Next::Close(CloseReason::Protocol));
+            }
+        };
+        // It may be somebody else from now on: nats-server drops the subscriptions, too.
+        if self.connected && self.leave(front) {
+            return Some(Next::Again);
+        }
+        self.connected = true;
+        if self.asks_who {
+            return Some(Next::Authenticate(Box::new(options)));
+        }
+        self.take_over(options).err().map(Next::Close)
+    }
+
+    /// The client is who it says it is. Fails, with everything said, if the rest of its CONNECT cannot be.
+    pub(super) fn authenticated(
+        &mut self,
+        options: ConnectOptions,
+        permissions: Arc<Permissions>,
+    ) -> Result<(), CloseReason> {
+        self.become_user(permissions);
+        self.take_over(options)
+    }
+
+    fn become_user(&mut self, permissions: Arc<Permissions>) {
+        self.unauthenticated = false;
+        // Who says again who he is stays who he was.
+        if self.permissions.is_none() {
+            self.client.set_permissions(Arc::clone(&permissions));
+            self.permissions = Some(permissions);
+        }
+    }
+
+    /// The credentials are wrong.
+    pub(super) fn denied(&self) -> Next {
+        self.fail(&ProtocolError::AuthorizationViolation, CloseReason::Authorization)
+    }
+
+    fn take_over(&mut self, options: ConnectOptions) -> Result<(), CloseReason> {
+        if let Some((error, reason)) = refused(&options) {
+            self.error(&error);
+            return Err(reason);
+        }
+        self.burst.echo = options.echo;
+        self.parser.allow_headers(options.headers);
+        self.client.set_said(options.clone());
+        self.options = options;
+        self.ok();
+        Ok(())
+    }
+
+    pub(super) fn send_pong(&mut self, front: &NatsFront) {
+        self.client.out.append_control(|out| out.extend_from_slice(b"PONG\r\n"));
+        // The first one after CONNECT: a client that asks for it later gets no more.
+        if self.connected && !std::mem::replace(&mut self.info_sent, true) {
+            self.send_info(front, false);
+        }
+    }
+
+    /// Tells the client about the server once more, if it understands that.
+    pub(super) fn send_info(&self, front: &NatsFront, lame_duck: bool) {
+        self.send_info_again(front, lame_duck, !lame_duck);
+    }
+
+    /// Tells the client that other nodes have come or gone. Who has not had its first INFO after CONNECT hears of it there.
+    pub(super) fn send_news(&self, front: &NatsFront) {
+        if self.info_sent {
+            self.send_info_again(front, false, false);
+        }
+    }
+
+    fn send_info_again(&self, front: &NatsFront, lame_duck: bool, answers_connect: bool) {
+        if self.options.protocol < 1 {
+            return;
+        }
+        let mut info = front.info(&self.client);
+        info.ldm |= lame_duck;
+        info.connect_info = answers_connect;
+        self.client.out.append_control(|out| write_info(out, &info));
+    }
+
+    fn pong(&mut self) {
+        self.pings_unanswered = 0;
+        if let Some(sent) = self.ping_sent.take() {
+            // 0 stands for a client that was never asked.
+            let us = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
+            self.client.counts.round_trip_us.store(us, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends a PING if none is under way, and if the client can be expected to understand it: it had its first PONG, or has been
+    /// there for a while. True if one was sent.
+    pub(super) fn measure_round_trip(&mut self, opened: Instant) -> bool {
+        let ready = self.info_sent || opened.elapsed() > FIRST_PING_AFTER;
+        let send = ready && self.ping_sent.is_none() && !self.unauthenticated;
+        if send {
+            self.send_ping();
+        }
+        send
+    }
+
+    pub(super) fn send_ping(&mut self) {
+        self.pings_unanswered += 1;
+        self.ping_sent = Some(Instant::now());
+        self.client.out.append_control(|out| out.extend_from_slice(b"PING\r\n"));
+    }
+
+    /// Tells the client why it is being closed without its own doing.
+    pub(super) fn farewell(&self, reason: CloseReason) {
+        match reason {
+            CloseReason::Stale => self.error(&ProtocolError::StaleConnection),
+            CloseReason::AuthenticationTimeout => self.error(&ProtocolError::AuthenticationTimeout),
+            _ => {}
+        }
+    }
+
+    // ---- PUB ----
+
+    #[inline]
+    fn publish(&mut self, front: &NatsFront, message: &Message<'_>, until: Instant) -> Option<Next> {
+        if let Some(wide) = self.fan_out.take() {
+            return self.fan_out(front, message, wide, until);
+        }
+        if self.options.pedantic && !is_literal(message.subject) {
+            self.error(&ProtocolError::InvalidPublishSubject);
+        }
+        let trace = message.headers.map_or(Trace::None, Trace::of);
+        match trace {
+            Trace::To { destination, .. } if !self.may_publish(destination) => {
+                self.refuse_publish(destination);
+                return None;
+            }
+            Trace::Nowhere => return None,
+            Trace::To { .. } | Trace::None => {}
+        }
+        self.messages_in += 1;
+        self.bytes_in += (message.payload.len() + message.headers.map_or(0, <[u8]>::len)) as u64;
+        if !self.may_publish(message.subject) {
+            self.refuse_publish(message.subject);
+            return None;
+        }
+        if let Some(reply) = message.reply.filter(|reply| reserved::is_reply(reply)) {
+            self.error(&ProtocolError::reply_permission(reply));
+            return None;
+        }
+        self.ok();
+        if matches!(trace, Trace::To { only: true, .. }) {
+            self.dry_run(front, message);
+            return None;
+        }
+        let (router, capture, mut acknowledged) = (front.router(), &mut self.capture, false);
+        let begun = router.begin_publish(&mut self.burst, &self.client, message, |binding| {
+            acknowledged |= binding.acknowledges();
+            capture.push(binding, message);
+        });
+        match begun {
+            Begun::Done(deliveries) => self.published(front, message, deliveries, acknowledged),
+            Begun::Wide(fan_out) => {
+                return self.fan_out(front, message, Wide { fan_out, acknowledged }, until);
+            }
+        }
+        None
+    }
+
+    /// Delivers to some of very many, and to the others in the turns that follow.
+    fn fan_out(
+        &mut self,
+        front: &NatsFront,
+        message: &Message<'_>,
+        mut wide: Wide,
+        until: Instant,
+    ) -> Option<Next> {
+        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, until };
+        let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
+        let done = wide.fan_out.go_on(front.router(), turn, |binding| {
+            *acknowledged |= binding.acknowledges();
+            capture.push(binding, message);
+        });
+        let Some(deliveries) = done else {
+            self.fan_out = Some(wide);
+            return Some(Next::Again);
+        };
+        self.published(front, message, deliveries, wide.acknowledged);
+        None
+    }
+
+    #[inline]
+    fn published(&mut self, front: &NatsFront, message: &Message<'_>, deliveries: usize, acknowledged: bool) {
+        if deliveries == 0 && !acknowledged {
+            self.nobody_listens(front, message);
+        }
+    }
+
+    #[inline]
+    fn may_publish(&self, subject: &[u8]) -> bool {
+        self.permissions.as_ref().is_none_or(|user| user.may_publish(subject))
+            && !reserved::is_subject(subject)
+    }
+
+    fn refuse_publish(&self, subject: &[u8]) {
+        let error = ProtocolError::publish_permission(subject);
+        tracing::info!(client = self.client.id, %error, "publish refused");
+        self.error(&error);
+    }
+
+    /// What `nats trace` sends to see where it would go. Nobody gets it, and no topic keeps it.
+    fn dry_run(&mut self, front: &NatsFront, message: &Message<'_>) {
+        front.metrics().dry_runs.inc();
+        if !front.router().reaches_anybody(message.subject) {
+            self.nobody_listens(front, message);
+        }
+    }
+
+    fn nobody_listens(&mut self, front: &NatsFront, message: &Message<'_>) {
+        if let Some(reply) = message.reply.filter(|_| self.options.no_responders) {
+            self.answer_no_responders(front, message.subject, reply);
+        }
+    }
+
+    /// HMSG with status 503, to the client's own plain subscription that waits for the answer.
+    fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
+        let Some(target) = front.router().own_subscription(&self.client, reply) else { return };
+        let Target::Client(subscription) = &*target else { return };
+        front.metrics().no_responders.inc();
+        let headers = [NO_RESPONDERS, b"Nats-Subject: ", subject, b"\r\n\r\n"].concat();
+        let answer = Message { subject: reply, reply: None, headers: Some(&headers), payload: b"" };
+        deliver_to(subscription, &answer, &mut None, &mut self.burst);
+    }
+
+    // ---- SUB, UNSUB ----
+
+    fn subscribe(&mut self, front: &NatsFront, subject: &[u8], queue: Option<&[u8]>, sid: &[u8]) {
+        match self.try_subscribe(front, subject, queue, sid) {
+            Ok(()) => self.ok(),
+            Err(error) => self.error(&error),
+        }
+    }
+
+    fn try_subscribe(
+        &mut self,
+        front: &NatsFront,
+        subject: &[u8],
+        queue: Option<&[u8]>,
+        sid: &[u8],
+    ) -> Result<(), ProtocolError> {
+        let denied = self.permissions.as_ref().is_some_and(|user| !user.may_subscribe(subject, queue));
+        if denied || queue.is_some_and(reserved::is_queue) {
+            let error = ProtocolError::subscribe_permission(subject, queue);
+            tracing::info!(client = self.client.id, %error, "subscription refused");
+            return Err(error);
+        }
+        let sid = Sid::new(sid);
+        // Those that have had their last message may still be there.
+        if self.subscriptions.get(&sid).is_some_and(Owned::has_ended) {
+            self.remove(front, &sid);
+        }
+        if self.subscriptions.len() >= front.limits().subscriptions_max {
+            self.remove_expired(front);
+        }
+        if self.subscriptions.len() >= front.limits().subscriptions_max {
+            return Err(too_many(front, "subscriptions"));
+        }
+        // Of one that is there nobody looks at the subject, as in nats-server.
+        let Entry::Vacant(place) = self.subscriptions.entry(sid.clone()) else { return Ok(()) };
+        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits())
+            .map_err(|_| ProtocolError::InvalidSubject)?;
+        let shape = self.shapes.take(&pattern, front.limits().shapes_max);
+        let Ok(shape) = shape else { return Err(too_many(front, "shapes")) };
+        self.next_number += 1;
+        let filtered =
+            self.permissions.as_ref().is_some_and(|permissions| permissions.filters(subject, queue));
+        let queue = queue.map(|name| front.router().queue_name(name));
+        let subscription = ClientSubscription::new(&self.client, sid, self.next_number, queue, filtered);
+        let (target, route) = match front.router().subscribe(&pattern, subscription) {
+            Ok(subscribed) => subscribed,
+            Err(error) => {
+                self.shapes.release(shape);
+                return Err(match error {
+                    SubscribeError::Text(_) => ProtocolError::InvalidSubject,
+                    _ => too_many(front, "server"),
+                });
+            }
+        };
+        place.insert(Owned { target, route, shape });
+        self.client.counts.subscriptions.fetch_add(1, Ordering::Relaxed);
+        front.metrics().subscriptions.inc();
+        front.metrics().subscriptions_made.inc();
+        Ok(())
+    }
+
+    fn unsubscribe(&mut self, front: &NatsFront, sid: &[u8], max: Option<u64>) {
+        let sid = Sid::new(sid);
+        if let Some(owned) = self.subscriptions.get(&sid)
+            && let Target::Client(subscription) = &*owned.target
+        {
+            // Under the lock that deliveries are counted under: none falls between the limit and the look at the count.
+            let ended = max.is_none_or(|max| self.client.out.locked(|| subscription.limit(max)));
+            if ended {
+                self.remove(front, &sid);
+            } else {
+                self.limited.insert(subscription.number, sid);
+            }
+        }
+        self.ok();
+    }
+
+    fn remove(&mut self, front: &NatsFront, sid: &Sid) {
+        let Some(owned) = self.subscriptions.remove(sid) else { return };
+        if let Target::Client(subscription) = &*owned.target {
+            self.limited.remove(&subscription.number);
+        }
+        front.router().remove(owned.route);
+        self.shapes.release(owned.shape);
+        self.client.counts.subscriptions.fetch_sub(1, Ordering::Relaxed);
+        front.metrics().subscriptions.dec();
+    }
+
+    /// Removes some of the subscriptions that had as many messages as they wanted. True if there may be more.
+    pub(super) fn remove_expired(&mut self, front: &NatsFront) -> bool {
+        let began = Instant::now();
+        for _ in 0..REMOVED_AT_ONCE / OPERATIONS_AT_ONCE {
+            let expired = self.client.take_expired(OPERATIONS_AT_ONCE);
+            for number in &expired {
+                if let Some(sid) = self.limited.remove(number) {
+                    self.remove(front, &sid);
+                }
+            }
+            if expired.len() < OPERATIONS_AT_ONCE {
+                return false;
+            }
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        true
+    }
+
+    pub(super) fn subscription_count(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Removes some of the subscriptions. True if there are more.
+    pub(super) fn leave(&mut self, front: &NatsFront) -> bool {
+        let began = Instant::now();
+        let sids: Vec<_> = self.subscriptions.keys().take(REMOVED_AT_ONCE).cloned().collect();
+        for some in sids.chunks(OPERATIONS_AT_ONCE) {
+            some.iter().for_each(|sid| self.remove(front, sid));
+            if began.elapsed() >= TURN {
+                break;
+            }
+        }
+        !self.subscriptions.is_empty()
+    }
+}
+
+impl Owned {
+    fn has_ended(&self) -> bool {
+        matches!(&*self.target, Target::Client(subscription) if subscription.has_ended())
+    }
+}
+
+/// One subscription too many.
+fn too_many(front: &NatsFront, reason: &'static str) -> ProtocolError {
+    front.metrics().subscriptions_refused.get_or_create(&ReasonLabel { reason }).inc();
+    ProtocolError::MaximumSubscriptions
+}
+
+/// What CONNECT asks for that there is not, in nats-server's order.
+fn refused(options: &ConnectOptions) -> Option<(ProtocolError, CloseReason)> {
+    if options.new_account || options.account.as_ref().is_some_and(|account| !account.is_empty()) {
+        return Some((ProtocolError::AuthorizationViolation, CloseReason::Authorization));
+    }
+    if !(0..=1).contains(&options.protocol) {
+        return Some((ProtocolError::InvalidProtocol, CloseReason::ProtocolVersion));
+    }
+    let without = options.no_responders && !options.headers;
+    without.then_some((ProtocolError::NoRespondersNeedHeaders, CloseReason::NoRespondersNeedHeaders))
+}
+
+/// True if a subject has no empty words and no wildcards. Long ones are fine here.
+fn is_literal(subject: &[u8]) -> bool {
+    subject.split(|&byte| byte == b'.').all(|word| !matches!(word, b"" | b"*" | b">"))
+}
+
+/// True if what comes is no CONNECT, as nats-server finds it by the first byte.
+fn begins_without_connect(input: &[u8]) -> bool {
+    input.first().is_some_and(|byte| !matches!(byte, b'C' | b'c'))
+}

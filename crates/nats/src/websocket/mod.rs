@@ -1,0 +1,118 @@
+//! NATS over WebSocket, for browsers: the upgrade of an HTTP request, and the stream of NATS bytes that it becomes.
+//!
+//! The road of a byte: `handshake` answers the request, `decoder` turns masked frames into the client's bytes, `encoder`
+//! puts the server's into binary frames, `stream` joins the two to what a NATS connection reads and writes. Both codecs
+//! are sans-IO. Frames are only an envelope: where one ends says nothing about NATS, as in nats-server.
+//!
+//! Bounds: nothing is collected. Bytes of a frame are handed on as they arrive, and a compressed message is inflated only
+//! as fast as the NATS parser takes it, up to a limit in total, so that a few bytes cannot become many in memory.
+//!
+//! Deliberately not here: credentials in cookies, MQTT, a port of its own, and compression whose context outlives a message.
+
+mod closing;
+mod decoder;
+mod encoder;
+mod handshake;
+mod serve;
+mod stream;
+
+pub(super) use closing::ClosingFrame;
+pub use serve::WebSocketFront;
+
+/// RFC 6455, section 5.2.
+mod opcode {
+    pub(super) const CONTINUATION: u8 = 0;
+    pub(super) const TEXT: u8 = 1;
+    pub(super) const BINARY: u8 = 2;
+    pub(super) const CLOSE: u8 = 8;
+    pub(super) const PING: u8 = 9;
+    pub(super) const PONG: u8 = 10;
+}
+
+const FINAL: u8 = 0x80;
+/// Of the first frame of a message: the message is compressed (RFC 7692).
+const COMPRESSED: u8 = 0x40;
+const RESERVED: u8 = 0x30;
+const MASKED: u8 = 0x80;
+
+/// Longest payload of a control frame.
+const CONTROL_BYTES_MAX: usize = 125;
+
+/// What the sender of a compressed message leaves out at its end.
+const DEFLATE_END: [u8; 4] = [0, 0, 0xff, 0xff];
+
+/// RFC 6455, section 7.4.1.
+mod status {
+    pub(super) const NORMAL: u16 = 1000;
+    pub(super) const GOING_AWAY: u16 = 1001;
+    pub(super) const PROTOCOL_ERROR: u16 = 1002;
+    pub(super) const INVALID_DATA: u16 = 1007;
+    pub(super) const POLICY_VIOLATION: u16 = 1008;
+    pub(super) const TOO_BIG: u16 = 1009;
+    pub(super) const SERVER_ERROR: u16 = 1011;
+}
+
+/// Bounds of what one client sends.
+#[derive(Clone, Copy, Debug)]
+struct WebSocketLimits {
+    /// Longest frame. Its bytes are not collected, so this is about nonsense, not memory.
+    frame_bytes_max: u64,
+    /// Bytes that one compressed message may become.
+    inflated_bytes_max: u64,
+}
+
+impl WebSocketLimits {
+    /// nats-server's bound for compressed messages, and at least one whole publish.
+    fn of(payload_max: usize) -> Self {
+        let payload = payload_max as u64;
+        let bytes = (8 * payload).min(64 << 20).max(payload + (1 << 20));
+        Self { frame_bytes_max: bytes.max(64 << 20), inflated_bytes_max: bytes }
+    }
+}
+
+/// What a client did wrong. The text is sent in the closing frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum WebSocketError {
+    #[error("reserved bits are set")]
+    Reserved,
+    #[error("a compressed message was not agreed upon")]
+    NotNegotiated,
+    #[error("mask bit missing")]
+    Unmasked,
+    #[error("unknown opcode {0}")]
+    Opcode(u8),
+    #[error("a control frame must be whole, uncompressed, and of at most 125 bytes")]
+    Control,
+    #[error("a frame that continues nothing")]
+    Continuation,
+    #[error("a new message began within another")]
+    Unfinished,
+    #[error("a frame of {0} bytes is too long")]
+    FrameLength(u64),
+    #[error("a compressed message became too long")]
+    Inflated,
+    #[error("a compressed message is damaged")]
+    Damaged,
+    #[error("a closing frame is not as it should be")]
+    Close,
+}
+
+impl WebSocketError {
+    fn status(self) -> u16 {
+        match self {
+            Self::FrameLength(_) | Self::Inflated => status::TOO_BIG,
+            Self::Damaged => status::INVALID_DATA,
+            Self::Reserved
+            | Self::NotNegotiated
+            | Self::Unmasked
+            | Self::Opcode(_)
+            | Self::Control
+            | Self::Continuation
+            | Self::Unfinished
+            | Self::Close => status::PROTOCOL_ERROR,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! From the HTTP listener's request to a NATS connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, SEC_WEBSOCKET_VERSION};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tailrace_config::BrokerConfig;
+
+use super::WebSocketLimits;
+use super::closing::ClosingFrame;
+use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
+use super::stream::WebSocket;
+use crate::NatsServer;
+use crate::client::TransportKind;
+use crate::connection::{Opening, Transport};
+use crate::listener::serve_one;
+
+/// How clients come by WebSocket.
+#[derive(Debug)]
+pub struct WebSocketFront {
+    policy: Policy,
+    limits: WebSocketLimits,
+}
+
+impl WebSocketFront {
+    /// `None` if the settings say so.
+    pub(crate) fn of(config: &BrokerConfig) -> Option<Self> {
+        let policy = Policy {
+            compression: config.tailrace_nats_websocket_compression,
+            origins: config.tailrace_nats_websocket_origins.clone(),
+            own_host: config.http.rsplit_once(':').map_or("", |(host, _)| host).to_ascii_lowercase(),
+            secure: config.tailrace_http_tls,
+        };
+        let payload_max = usize::try_from(config.tailrace_nats_max_payload_bytes).unwrap_or(usize::MAX);
+        let limits = WebSocketLimits::of(payload_max);
+        config.tailrace_nats_websocket.then_some(Self { policy, limits })
+    }
+
+    /// True if TLS lies below.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.policy.secure
+    }
+
+    /// Answers a request for a WebSocket; `None` if this is none. With the answer, the connection goes on as a task of its own.
+    pub fn answer(
+        server: &Arc<NatsServer>,
+        request: &mut Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Option<Response<Full<Bytes>>> {
+        let front = server.front.websocket().filter(|_| is_upgrade(request))?;
+        match front.begin(server, request, peer) {
+            Ok(response) => Some(response),
+            Err(refusal) => {
+                tracing::debug!(%peer, reason = refusal.reason, "WebSocket refused");
+                Some(refused(refusal))
+            }
+        }
+    }
+
+    fn begin(
+        &self,
+        server: &Arc<NatsServer>,
+        request: &mut Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Result<Response<Full<Bytes>>, Refusal> {
+        let upgrade = Upgrade::of(request, &self.policy)?;
+        let nats = &server.front;
+        if *nats.stopping().borrow() {
+            return Err(Refusal {
+                status: StatusCode::SERVICE_UNAVAILABLE,
+                reason: "the server is stopping",
+            });
+        }
+        let too_many = Refusal { status: StatusCode::SERVICE_UNAVAILABLE, reason: "too many connections" };
+        let per_address = server.node.config().max_connections_per_ip;
+        let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
+        let (limits, compression) = (self.limits, upgrade.compression);
+        let (server, upgraded) = (Arc::clone(server), hyper::upgrade::on(request));
+        tokio::spawn(async move {
+            // An error is the end of the HTTP connection before the answer was sent.
+            let Ok(upgraded) = upgraded.await else { return };
+            let closing = ClosingFrame::default();
+            let stream = WebSocket::new(TokioIo::new(upgraded), limits, compression, closing.clone());
+            let opening = Opening {
+                id: server.front.next_client_id(),
+                peer,
+                transport: Transport::Boxed(Box::new(stream), TransportKind::WebSocket, Some(closing)),
+                nonce: server.front.nonce(),
+                info_sent: false,
+                place,
+            };
+            serve_one(server, opening).await;
+        });
+        let mut response = Response::new(Full::default());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        *response.headers_mut() = upgrade.headers();
+        Ok(response)
+    }
+}
+
+fn refused(refusal: Refusal) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(format!("{}\n", refusal.reason))));
+    *response.status_mut() = refusal.status;
+    response.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    response
+}

@@ -1,0 +1,75 @@
+//! Commands to the controller, from the node that was asked to the one that leads the metadata log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
+use tailrace_types::Offset;
+
+use super::{AnyQuestion, COMMAND_TIMEOUT, Question};
+use crate::controller::CommandError;
+use crate::node::Node;
+
+/// Carry out a command, as the controller.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Execute(pub(crate) Command);
+
+/// What the controller says of a command.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was carried out.
+    Done {
+        /// The records, encoded.
+        records: Vec<String>,
+        /// One past the last record of the metadata log that holds since.
+        end: i64,
+    },
+    /// It was refused.
+    Refused(RemoteControlError),
+    /// The node asked is not the controller, or is not any more.
+    NotController,
+    /// The metadata log cannot be written.
+    Failed(String),
+}
+
+impl Outcome {
+    /// # Errors
+    /// What the command failed with.
+    pub(crate) fn into_records(self) -> Result<(Vec<MetadataRecord>, Offset), CommandError> {
+        match self {
+            Self::Done { records, end } => {
+                let decoded = records.iter().map(|record| MetadataRecord::decode(record.as_bytes()));
+                let records = decoded.collect::<Result<_, _>>();
+                let records = records.map_err(|error| CommandError::Append(error.to_string()))?;
+                Ok((records, Offset(end)))
+            }
+            Self::Refused(error) => Err(CommandError::Refused(error.into())),
+            Self::NotController => Err(CommandError::NotController),
+            Self::Failed(reason) => Err(CommandError::Append(reason)),
+        }
+    }
+}
+
+impl Question for Execute {
+    type Answer = Outcome;
+
+    const TIMEOUT: Duration = COMMAND_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::Execute(Box::new(self))
+    }
+
+    async fn answer(self, node: &Arc<Node>) -> Outcome {
+        match node.controller.execute_here(self.0, node.now()).await {
+            Ok(done) => {
+                let text = |record: &MetadataRecord| String::from_utf8(record.encode()).unwrap_or_default();
+                Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }
+            }
+            Err(CommandError::Refused(error)) => Outcome::Refused(RemoteControlError::from(&error)),
+            Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,
+            Err(error) => Outcome::Failed(error.to_string()),
+        }
+    }
+}

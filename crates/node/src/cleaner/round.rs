@@ -1,0 +1,116 @@
+//! One round of compaction of one partition: planned under its lock, run without.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tailrace_log::{CompactionStats, KeyMap, LogError, Trim};
+use tailrace_replication::AppendError;
+
+use super::Shared;
+use super::pace::Throttle;
+use super::pick::Candidate;
+use crate::node::Node;
+use crate::partitions::PartitionHandle;
+use tailrace_runtime::disk::ServerDisk;
+
+/// Why a round did not come to its end.
+#[derive(Debug)]
+pub(super) enum RoundError {
+    /// It is no longer wanted, or was overtaken: no failure.
+    Stopped(&'static str),
+    /// The disk is full; later it may work.
+    Full(String),
+    /// It will fail again.
+    Failed(String),
+}
+
+impl From<LogError> for RoundError {
+    fn from(error: LogError) -> Self {
+        match error {
+            LogError::CompactionStopped { reason } => Self::Stopped(reason),
+            // It is built again soon, or has been by now.
+            LogError::Damaged { file, .. }
+                if file.extension().is_some_and(|extension| extension == "index") =>
+            {
+                Self::Stopped("an index is damaged")
+            }
+            error if error.is_no_space() => Self::Full(error.to_string()),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<AppendError> for RoundError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Full => Self::Full(error.to_string()),
+            AppendError::Log(error) => error.into(),
+            // What halted it is reported elsewhere.
+            AppendError::Halted { .. } => Self::Stopped("the partition takes no writes"),
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+const GONE: RoundError = RoundError::Stopped("the partition is closed");
+
+/// Cleans `candidate`. A broken invariant costs this partition its compaction, not the process.
+pub(super) fn run(
+    shared: &Shared,
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    map: &mut KeyMap,
+) -> Result<CompactionStats, RoundError> {
+    let work = AssertUnwindSafe(|| clean(shared, node, candidate, map));
+    let ended =
+        catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
+    match ended {
+        Err(RoundError::Failed(_)) if is_damaged(&candidate.handle) => {
+            Err(RoundError::Stopped("a segment is damaged"))
+        }
+        ended => ended,
+    }
+}
+
+/// What is read of such a partition fails, until it is whole again.
+fn is_damaged(handle: &PartitionHandle) -> bool {
+    handle.reader.log().has_wrong()
+}
+
+fn clean(
+    shared: &Shared,
+    node: &Arc<Node>,
+    candidate: &Candidate,
+    map: &mut KeyMap,
+) -> Result<CompactionStats, RoundError> {
+    let handle = &candidate.handle;
+    let mut pace = Throttle { shared, node, handle };
+    let now = node.now();
+    let begun = handle.with_blocking(|core| core.begin_compaction(&candidate.policy, now)).ok_or(GONE)??;
+    let mut round = begun.ok_or(RoundError::Stopped("there is nothing to do"))?;
+    round.index(map, &mut pace)?;
+    while let Some(rewritten) = round.rewrite_next(map, &mut pace)? {
+        let installed = handle.with_blocking(|core| core.install_compacted(rewritten)).ok_or(GONE)??;
+        let trim = match installed {
+            Ok(trim) => trim,
+            Err(discarded) => {
+                discarded.run();
+                return Err(RoundError::Stopped("a segment was removed meanwhile"));
+            }
+        };
+        let result = trim.run();
+        finish(handle, &trim, &result);
+        if let Err(error) = result {
+            if error.is_no_space() {
+                shared.lock().unfinished.push((Arc::clone(handle), trim));
+            }
+            return Err(error.into());
+        }
+    }
+    Ok(round.stats())
+}
+
+/// Takes note of an exchange that became durable, or not.
+pub(super) fn finish(handle: &Arc<PartitionHandle>, trim: &Trim<ServerDisk>, result: &Result<(), LogError>) {
+    handle.with_blocking(|core| core.finish_trim(trim, result));
+}

@@ -1,0 +1,348 @@
+//! What the data folder remembers of its node and its cluster, and how a node enters a cluster at start.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_metadata::RegisterNode;
+use tailrace_types::{NodeId, ReplicaId, TopicId};
+use tokio::net::TcpListener;
+
+use super::join::{self, Admission, Beginning, JoinError, Status};
+use super::link_user::LinkUser;
+use super::meta::{FORMAT, FORMAT_ALONE, Membership, Meta, MetaFiles};
+use super::receiver::Receiver;
+use crate::controller::log;
+use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
+use tailrace_runtime::metrics::Metrics;
+use tailrace_runtime::random;
+
+/// What is wrong with the identity of a data folder, or with its place in a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// The data folder was written by a newer tailrace.
+    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
+    NewerFormat {
+        /// The file that says so.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// The data folder belongs to another node.
+    #[error("{} belongs to node {found}, not {expected}: set node.id={found} or choose another data.dir", .path.display())]
+    OtherNode {
+        /// The file that says so.
+        path: PathBuf,
+        /// The node it names.
+        found: i32,
+        /// The configured node.
+        expected: i32,
+    },
+    /// The file that names the node.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// The folder belongs to a cluster, and the settings say that the node is alone.
+    #[error(
+        "the data folder belongs to a node of cluster {cluster_id}: set cluster.listen, or choose another data.dir"
+    )]
+    NotAlone {
+        /// The cluster.
+        cluster_id: String,
+    },
+    /// There are seeds, but the folder has a cluster of its own.
+    #[error(
+        "the data folder holds a cluster of its own ({cluster_id}), which cannot join another one: start with an empty \
+         data.dir to join the seeds, or without seeds to let others join this node"
+    )]
+    HasData {
+        /// Its own cluster.
+        cluster_id: String,
+    },
+    /// Other nodes and clients could not be told where this node is.
+    #[error("{key}={address} is no address that others can reach: set {instead}")]
+    NoAddress {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        address: SocketAddr,
+        /// What to set.
+        instead: &'static str,
+    },
+    /// A cluster refuses this node.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+}
+
+/// The identity of an open data folder.
+pub struct Own {
+    data_dir: PathBuf,
+    meta: Meta,
+    files: MetaFiles,
+}
+
+impl Own {
+    /// Reads the file that names the node and its cluster; writes it in a new folder.
+    ///
+    /// # Errors
+    /// [`ClusterError`].
+    pub(crate) fn open(data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
+        let (data_dir, files) = (data_dir.to_owned(), MetaFiles::of(data_dir));
+        let Some(meta) = files.read()? else {
+            let cluster_id = TopicId::from_random(random::bytes16()).to_string();
+            let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
+            files.write(&meta)?;
+            return Ok(Self { data_dir, meta, files });
+        };
+        if meta.node_id != node.get() {
+            let path = files.path;
+            return Err(ClusterError::OtherNode { path, found: meta.node_id, expected: node.get() });
+        }
+        Ok(Self { data_dir, meta, files })
+    }
+
+    /// The cluster that the node belongs to; its own, if it is alone.
+    pub(crate) fn cluster_id(&self) -> &str {
+        &self.meta.cluster_id
+    }
+
+    /// # Errors
+    /// [`ClusterError::NotAlone`] of a node that is one of a cluster.
+    pub(crate) fn may_be_alone(&self) -> Result<(), ClusterError> {
+        match self.meta.cluster {
+            Some(_) => Err(ClusterError::NotAlone { cluster_id: self.meta.cluster_id.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// This node's replica of the metadata log and the founders of that, if it is a member of a cluster.
+    pub(crate) fn place(&self) -> Option<(ReplicaId, Vec<ReplicaId>)> {
+        let place = self.meta.cluster.as_ref()?;
+        Some((ReplicaId(place.replica), place.founders.iter().copied().map(ReplicaId).collect()))
+    }
+
+    /// Where the other nodes may be: the seeds, and where they were.
+    pub(crate) fn others(&self, seeds: &[String]) -> Vec<String> {
+        let known = self.meta.cluster.iter().flat_map(|place| &place.nodes);
+        let others = known.filter(|(node, _)| *node != self.meta.node_id).map(|(_, address)| address);
+        let mut addresses = Vec::new();
+        for address in seeds.iter().chain(others) {
+            if !addresses.contains(address) {
+                addresses.push(address.clone());
+            }
+        }
+        addresses
+    }
+
+    /// Writes down where the nodes are, so that they are found without the metadata log. Blocks.
+    ///
+    /// # Errors
+    /// [`ClusterError::File`].
+    pub(crate) fn remember(&mut self, nodes: Vec<(i32, String)>) -> Result<(), ClusterError> {
+        match &mut self.meta.cluster {
+            Some(place) if place.nodes != nodes => place.nodes = nodes,
+            _ => return Ok(()),
+        }
+        self.files.write(&self.meta)
+    }
+
+    fn belong(&mut self, directory: [u8; 16], admission: Admission) -> Result<(), ClusterError> {
+        self.meta.format = FORMAT;
+        self.meta.cluster_id = admission.cluster_id;
+        self.meta.cluster = Some(Membership {
+            directory: TopicId(directory).to_string(),
+            replica: admission.replica,
+            founders: admission.founders,
+            nodes: admission.nodes,
+        });
+        self.files.write(&self.meta)
+    }
+}
+
+/// A node in its cluster, before its metadata log is open.
+pub struct Entered {
+    pub(crate) peers: Peers,
+    pub(crate) receiver: Arc<Receiver>,
+    pub(crate) directory: [u8; 16],
+    /// Its replica of the metadata log.
+    pub(crate) replica: ReplicaId,
+    /// The members with which the metadata log began.
+    pub(crate) founders: Vec<ReplicaId>,
+    /// Where it listens for other nodes.
+    pub(crate) bound: SocketAddr,
+    /// Where other nodes are told to reach it.
+    pub(crate) address: String,
+    /// It was let in just now.
+    pub(crate) is_new: bool,
+}
+
+impl Entered {
+    /// True if the cluster began with this node.
+    pub(crate) fn founds(&self) -> bool {
+        self.founders.contains(&self.replica)
+    }
+}
+
+/// Where this node is reached by clients of Kafka, as others are told.
+pub(crate) fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, ClusterError> {
+    match &config.advertised_listeners {
+        Some(AdvertisedListener { host, port }) => Ok(join_address(host, *port)),
+        None => reachable("kafka", bound, "advertised.listeners"),
+    }
+}
+
+/// Where NATS clients of all nodes are told to find this one, if they are told.
+pub(crate) fn nats_address(config: &BrokerConfig, bound: Option<SocketAddr>) -> Option<String> {
+    let bound = bound.filter(|_| !config.tailrace_nats_no_advertise)?;
+    match config.tailrace_nats_advertised.as_str() {
+        "" if bound.ip().is_unspecified() => None,
+        "" => Some(bound.to_string()),
+        advertised => Some(advertised.to_owned()),
+    }
+}
+
+/// The bound address, if others can use it.
+pub(crate) fn reachable(
+    key: &'static str,
+    bound: SocketAddr,
+    instead: &'static str,
+) -> Result<String, ClusterError> {
+    if bound.ip().is_unspecified() {
+        return Err(ClusterError::NoAddress { key, address: bound, instead });
+    }
+    Ok(bound.to_string())
+}
+
+fn join_address(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+/// Takes the node's place in its cluster: the one it had, or a new one. Waits for as long as nobody lets it in.
+///
+/// `registration` says how clients reach the node, and whether its replica of the metadata log is to be replaced. The rest of
+/// it is filled in here.
+///
+/// # Errors
+/// [`ClusterError`].
+pub async fn enter(
+    own: &mut Own,
+    config: &BrokerConfig,
+    listener: TcpListener,
+    tls: Option<Arc<PeerTls>>,
+    metrics: &Metrics,
+    link_user: Option<Arc<dyn LinkUser>>,
+    registration: RegisterNode,
+) -> Result<Entered, ClusterError> {
+    let bound = listener.local_addr().map_err(|error| ClusterError::File {
+        action: "listen for",
+        path: PathBuf::from("cluster.listen"),
+        error: error.to_string(),
+    })?;
+    let address = match config.tailrace_cluster_advertised.as_str() {
+        "" => reachable("cluster.listen", bound, "tailrace.cluster.advertised")?,
+        advertised => advertised.to_owned(),
+    };
+    let before = own.meta.cluster.clone();
+    let directory = before.as_ref().and_then(|known| TopicId::parse(&known.directory));
+    let directory = directory.map_or_else(random::bytes16, |directory| directory.0);
+    let registration = RegisterNode { directory, cluster: address.clone(), ..registration };
+    // Until it has another replica it takes part in nothing: the others are to find that it is gone.
+    let known = before.clone().filter(|_| !registration.renews);
+    let identity = Identity {
+        node: config.node(),
+        directory,
+        instance: random::bytes16(),
+        cluster_id: known.as_ref().map(|_| own.cluster_id().to_owned()),
+        levels: LEVELS,
+    };
+    let peers = Peers::new(options(config), identity, tls, metrics);
+    if let Some(link_user) = &link_user {
+        link_user.connect(peers.clone());
+    }
+    let receiver = Arc::new(Receiver::new(link_user));
+    let cluster_id = known.as_ref().map(|_| own.cluster_id().to_owned());
+    receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
+    drop(peers.serve(listener, Arc::clone(&receiver) as _));
+    let is_new = known.is_none();
+    if let Some(before) = before.filter(|_| registration.renews) {
+        let registration = RegisterNode { replica: Some(ReplicaId(before.replica)), ..registration };
+        let others = own.others(&config.tailrace_cluster_seeds);
+        let admission = join::renew(&peers, &others, own.cluster_id(), &registration).await?;
+        tracing::info!(replica = %ReplicaId(admission.replica), "this node has another replica of the metadata log");
+        peers.set_cluster(&admission.cluster_id);
+        own.belong(directory, admission)?;
+    } else if is_new {
+        let admission = begin(own, config, &peers, &registration).await?;
+        peers.set_cluster(&admission.cluster_id);
+        own.belong(directory, admission)?;
+    }
+    let Some(place) = own.meta.cluster.clone() else { unreachable!("it belongs to a cluster now") };
+    let nodes = place.nodes.into_iter().map(|(node, address)| PeerNode { node: NodeId(node), address });
+    peers.set_nodes(nodes.collect());
+    Ok(Entered {
+        peers,
+        receiver,
+        directory,
+        replica: ReplicaId(place.replica),
+        founders: place.founders.into_iter().map(ReplicaId).collect(),
+        bound,
+        address,
+        is_new,
+    })
+}
+
+async fn begin(
+    own: &Own,
+    config: &BrokerConfig,
+    peers: &Peers,
+    registration: &RegisterNode,
+) -> Result<Admission, ClusterError> {
+    let seeds = &config.tailrace_cluster_seeds;
+    let has_data = own.data_dir.join(log::topic_partition().to_string()).exists();
+    let cluster_id = own.cluster_id().to_owned();
+    if has_data && !seeds.is_empty() {
+        return Err(ClusterError::HasData { cluster_id });
+    }
+    if !seeds.is_empty()
+        && let Beginning::Joins(admission) = join::begin(peers, seeds, registration).await?
+    {
+        tracing::info!(cluster_id = %admission.cluster_id, "this node was let into a cluster");
+        return Ok(admission);
+    }
+    let replica = ReplicaId::new(config.node(), 1).0;
+    let nodes = vec![(config.node_id, registration.cluster.clone())];
+    tracing::info!(%cluster_id, "this node founds a cluster");
+    Ok(Admission { cluster_id, replica, founders: vec![replica], nodes })
+}
+
+fn options(config: &BrokerConfig) -> PeerOptions {
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    PeerOptions {
+        frame_bytes_max: bytes(config.tailrace_cluster_frame_bytes_max.into()),
+        queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
+        nats_bytes_max: bytes(config.tailrace_nats_cluster_queue_bytes_max),
+        ..PeerOptions::default()
+    }
+}
+
+/// How this node's replicas count time.
+pub fn replica_options(
+    config: &BrokerConfig,
+    id: ReplicaId,
+    founders: Vec<ReplicaId>,
+) -> tailrace_replication::raft::ReplicaOptions {
+    tailrace_replication::raft::ReplicaOptions {
+        id,
+        members: tailrace_replication::raft::Members { voters: founders, learners: Vec::new() },
+        election_ticks: config.tailrace_raft_election_ticks as usize,
+        heartbeat_ticks: config.tailrace_raft_heartbeat_ticks as usize,
+        seed: u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()),
+    }
+}

@@ -1,0 +1,330 @@
+//! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tailrace_metadata::{Command, ControlError, ControlErrorKind, RegisterNode};
+use tailrace_types::{NodeId, ReplicaId};
+
+use crate::controller::CommandError;
+use crate::node::Node;
+use tailrace_peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
+
+/// How long a seed may take to answer.
+const SEED_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause between two rounds through the seeds.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Pause before the other members are asked for what the controller was asked for.
+const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
+
+/// Rounds between two lines in the log.
+const LOG_EVERY: u32 = 20;
+
+/// How much longer than a session a node waits until the one that had its number is fenced: whoever leads the controllers has to be
+/// elected first, and may have changed.
+const IN_USE_MARGIN: Duration = Duration::from_secs(10);
+
+/// Who a node is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// Its number.
+    pub(crate) node: i32,
+    /// Its cluster; none if it belongs to none yet.
+    pub(crate) cluster_id: Option<String>,
+    /// Where other nodes reach it.
+    #[serde(default)]
+    pub(crate) address: Option<String>,
+}
+
+/// What a node that was let in has to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Admission {
+    /// The cluster.
+    pub(crate) cluster_id: String,
+    /// The node's replica of the metadata log.
+    pub(crate) replica: u64,
+    /// The members with which the metadata log began.
+    pub(crate) founders: Vec<u64>,
+    /// Where the nodes are, by number.
+    pub(crate) nodes: Vec<(i32, String)>,
+}
+
+/// Why a node is not let in, ever.
+#[derive(Debug, thiserror::Error)]
+#[error("{seed} does not let this node join: {reason}")]
+pub struct JoinError {
+    /// Who said so.
+    pub seed: String,
+    /// What it said.
+    pub reason: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Admitted(Admission),
+    Refused(String),
+    /// Nobody can decide at the moment.
+    Later(String),
+    /// Another folder has the number, and its node is not known to be gone.
+    InUse {
+        reason: String,
+        session_ms: u64,
+    },
+}
+
+/// What becomes of a node with an empty data folder.
+pub(crate) enum Beginning {
+    /// It founds a cluster.
+    Founds,
+    /// It was let into one.
+    Joins(Admission),
+}
+
+/// Asks the seeds until one of them lets this node in, or until it is clear that this node is to found the cluster: it is the
+/// first of the seeds, and all others say that they belong to none.
+///
+/// # Errors
+/// [`JoinError`]: a cluster does not want this node.
+pub(crate) async fn begin(
+    peers: &Peers,
+    seeds: &[String],
+    registration: &RegisterNode,
+) -> Result<Beginning, JoinError> {
+    let mut patience = Patience::default();
+    for round in 0_u32.. {
+        let mut without_cluster = 0;
+        let mut itself_at = None;
+        let mut trouble = None;
+        let mut in_use = false;
+        for (number, seed) in seeds.iter().enumerate() {
+            match ask(peers, seed, registration, None).await {
+                Asked::Itself => itself_at = Some(number),
+                Asked::WithoutCluster => without_cluster += 1,
+                Asked::Admitted(admission) => return Ok(Beginning::Joins(admission)),
+                Asked::Refused(reason) => return Err(JoinError { seed: seed.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: seed.clone(), reason });
+                    }
+                }
+                Asked::Later(reason) => trouble = Some(format!("{seed}: {reason}")),
+            }
+        }
+        let others = seeds.len() - usize::from(itself_at.is_some());
+        if (itself_at == Some(0) || others == 0) && without_cluster == others {
+            return Ok(Beginning::Founds);
+        }
+        if !in_use {
+            patience.begin_again();
+        }
+        if round % LOG_EVERY == 0 && !in_use {
+            let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
+            tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the rounds do not end")
+}
+
+/// Asks the other nodes until one of them gives this one, which is a member of the cluster `cluster_id`, another replica of the metadata log.
+///
+/// # Errors
+/// [`JoinError`]: the cluster does not know this node any more, or another one has its number.
+pub(crate) async fn renew(
+    peers: &Peers,
+    addresses: &[String],
+    cluster_id: &str,
+    registration: &RegisterNode,
+) -> Result<Admission, JoinError> {
+    let mut patience = Patience::default();
+    for round in 0_u32.. {
+        let mut in_use = false;
+        let mut trouble = "no other node is there".to_owned();
+        for address in addresses {
+            match ask(peers, address, registration, Some(cluster_id)).await {
+                Asked::Admitted(admission) if registration.replica != Some(ReplicaId(admission.replica)) => {
+                    return Ok(admission);
+                }
+                Asked::Admitted(_) => trouble = format!("{address}: its build gives no second replica"),
+                Asked::Refused(reason) => return Err(JoinError { seed: address.clone(), reason }),
+                Asked::InUse { reason, session } => {
+                    in_use = true;
+                    if patience.is_over(registration.node, session) {
+                        return Err(JoinError { seed: address.clone(), reason });
+                    }
+                }
+                Asked::Later(reason) => trouble = format!("{address}: {reason}"),
+                Asked::Itself | Asked::WithoutCluster => {}
+            }
+        }
+        if !in_use {
+            patience.begin_again();
+            if round % LOG_EVERY == 0 {
+                tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    unreachable!("the rounds do not end")
+}
+
+enum Asked {
+    Itself,
+    WithoutCluster,
+    Admitted(Admission),
+    Refused(String),
+    Later(String),
+    InUse { reason: String, session: Duration },
+}
+
+/// With a node whose number is in use: it may have lost its disk a moment ago, and the cluster not know yet that it was gone.
+#[derive(Default)]
+struct Patience {
+    since: Option<Instant>,
+    said: bool,
+}
+
+impl Patience {
+    /// Nobody could say in a whole round. A new leader of the controllers gives everybody a session's time.
+    fn begin_again(&mut self) {
+        self.since = None;
+    }
+
+    /// True when the old one would have been fenced by now, were it gone.
+    fn is_over(&mut self, node: NodeId, session: Duration) -> bool {
+        let wait = session + IN_USE_MARGIN;
+        if !std::mem::replace(&mut self.said, true) {
+            tracing::warn!(
+                %node, wait_s = wait.as_secs(),
+                "the cluster knows this node's number, and does not know yet that its last bearer is gone: waiting until it is"
+            );
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        since.elapsed() > wait
+    }
+}
+
+/// `cluster_id`: the one that this node is a member of.
+async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id: Option<&str>) -> Asked {
+    let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+        Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
+        // Where a member looks for the others, somebody else may be by now.
+        Err(PeerError::Refused { refusal, .. }) if cluster_id.is_none() => {
+            return Asked::Refused(refusal.to_string());
+        }
+        Err(error) => return Asked::Later(error.to_string()),
+        Ok((_, body)) => serde_json::from_slice::<Status>(&body),
+    };
+    match status {
+        Ok(Status { cluster_id: None, .. }) => return Asked::WithoutCluster,
+        Ok(Status { cluster_id: Some(found), .. })
+            if cluster_id.is_some_and(|expected| expected != found) =>
+        {
+            return Asked::Later(format!("it belongs to cluster {found}"));
+        }
+        Ok(_) => {}
+        Err(error) => return Asked::Later(error.to_string()),
+    }
+    let body = encode(registration);
+    match peers.ask(seed, RequestKind::Join, body, SEED_TIMEOUT).await {
+        Err(error) => Asked::Later(error.to_string()),
+        Ok((_, body)) => match serde_json::from_slice(&body) {
+            Ok(Answer::Admitted(admission)) => Asked::Admitted(admission),
+            Ok(Answer::Refused(reason)) => Asked::Refused(reason),
+            Ok(Answer::Later(reason)) => Asked::Later(reason),
+            Ok(Answer::InUse { reason, session_ms }) => {
+                Asked::InUse { reason, session: Duration::from_millis(session_ms) }
+            }
+            Err(error) => Asked::Later(error.to_string()),
+        },
+    }
+}
+
+/// Asks the other members, one after the other, to register this node, until one of them says that the cluster refuses it. Nobody tells
+/// a node that was taken out who the controller is; each of the others knows.
+pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode) -> ControlError {
+    let body = encode(registration);
+    loop {
+        tokio::time::sleep(MEMBERS_PAUSE).await;
+        let Some(peers) = here.links.peers() else { continue };
+        for node in here.image().nodes().map(|node| node.registration.node) {
+            if node == registration.node || !peers.is_up(node) {
+                continue;
+            }
+            let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
+            if let Ok(Ok(Answer::Refused(message) | Answer::InUse { reason: message, .. })) =
+                asked.map(|answer| serde_json::from_slice(&answer))
+            {
+                return ControlError::Remote { kind: ControlErrorKind::Unknown, message };
+            }
+        }
+    }
+}
+
+/// Says who this node is: `own` as of its start.
+pub(super) fn status(node: Option<&Node>, own: Option<Status>) -> Bytes {
+    let running = node.map(|node| node.cluster_id.clone());
+    encode(&own.map(|own| Status { cluster_id: running.or(own.cluster_id), ..own }))
+}
+
+/// Lets another node in, or says why not.
+pub(super) async fn admit(
+    here: &Arc<Node>,
+    from: Option<NodeId>,
+    body: &[u8],
+) -> Result<Bytes, RequestError> {
+    let registration: RegisterNode =
+        serde_json::from_slice(body).map_err(|error| RequestError::Failed(error.to_string()))?;
+    if let Some(from) = from.filter(|from| *from != registration.node) {
+        let node = registration.node;
+        return Err(RequestError::Failed(format!("node {from} asks for node {node}")));
+    }
+    if here.image().founder().is_none() {
+        return Ok(encode(&Answer::Later("the cluster is being founded".to_owned())));
+    }
+    let node = registration.node;
+    let command = Command::RegisterNode(registration);
+    let (work, now) = (Arc::clone(here), here.now());
+    let registered = tokio::spawn(async move { work.controller.execute(command, now).await });
+    let answer = match registered.await {
+        Ok(Ok(image)) => match admission(&image, node) {
+            Some(admission) => {
+                tracing::info!(%node, "a node was let into the cluster");
+                Answer::Admitted(admission)
+            }
+            None => Answer::Later("the cluster is being founded".to_owned()),
+        },
+        Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::NodeIdInUse => {
+            let session_ms = here.config().broker_session_timeout_ms;
+            Answer::InUse { reason: error.to_string(), session_ms }
+        }
+        Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),
+        Ok(Err(error)) => Answer::Later(error.to_string()),
+        Err(error) => Answer::Later(error.to_string()),
+    };
+    Ok(encode(&answer))
+}
+
+fn admission(image: &tailrace_metadata::MetadataImage, node: NodeId) -> Option<Admission> {
+    let registration = &image.node(node)?.registration;
+    Some(Admission {
+        cluster_id: image.cluster_id()?.to_owned(),
+        replica: registration.replica.0,
+        founders: vec![ReplicaId::new(image.founder()?, 1).0],
+        nodes: image
+            .nodes()
+            .map(|node| (node.registration.node.get(), node.registration.cluster.clone()))
+            .collect(),
+    })
+}
+
+pub(super) fn encode(message: &impl Serialize) -> Bytes {
+    // Texts, numbers and lists always serialize.
+    serde_json::to_vec(message).expect("answers serialize").into()
+}

@@ -1,0 +1,233 @@
+//! What partitions say to the other nodes, and who leads which.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use prometheus_client::registry::Registry;
+use tailrace_config::BrokerConfig;
+use tailrace_metadata::MetadataImage;
+use tailrace_metadata::cluster::{Leader, Leaders};
+use tailrace_replication::raft::{ChunkRequest, PeerMessage};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup, ReplicaId};
+use tokio::sync::watch;
+
+use super::chunk;
+use super::throttle::Throttle;
+use super::vouching::Vouching;
+use crate::controller::log::GROUP as CONTROLLER;
+use tailrace_peers::{PeerError, Peers, RequestKind};
+
+/// Partitions whose leaders are known at most.
+const GROUPS_MAX: usize = 1 << 20;
+
+/// Announcements that are kept until the metadata name what they are about; others are heard again in a few seconds.
+const EARLY_MAX: usize = 1 << 16;
+
+/// How long they are kept: they may be about a topic that was deleted.
+const EARLY_AGE_MAX: Duration = Duration::from_secs(30);
+
+/// An announcement that cannot be placed yet.
+struct Early {
+    from: NodeId,
+    epoch: LeaderEpoch,
+    since: Instant,
+}
+
+/// The way out for the partitions of this node.
+pub struct Links {
+    node: NodeId,
+    /// Absent of a node that is alone.
+    peers: OnceLock<Peers>,
+    leaders: Mutex<Leaders>,
+    /// What was announced of topics and replicas that this node does not know yet.
+    early: Mutex<HashMap<RaftGroup, Early>>,
+    /// Counts the partitions that this node began or ceased to lead.
+    own: watch::Sender<u64>,
+    vouching: Vouching,
+    outbound: Arc<Throttle>,
+    inbound: Arc<Throttle>,
+}
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Links").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl Links {
+    /// Of a node that is alone so far.
+    pub(crate) fn new(node: NodeId, silence_ticks: u32) -> Self {
+        let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
+        let (early, own) = (Mutex::default(), watch::Sender::new(0));
+        let vouching = Vouching::new(silence_ticks);
+        let (outbound, inbound) = Default::default();
+        Self { node, peers: OnceLock::new(), leaders, early, own, vouching, outbound, inbound }
+    }
+
+    /// From now on there are others.
+    pub(crate) fn connect(&self, peers: Peers) {
+        // Called once, at start.
+        let _ = self.peers.set(peers);
+    }
+
+    /// The links themselves; `None` of a node that is alone.
+    pub fn peers(&self) -> Option<&Peers> {
+        self.peers.get()
+    }
+
+    /// Who vouches for sleeping replicas.
+    pub(crate) fn vouching(&self) -> &Vouching {
+        &self.vouching
+    }
+
+    /// What new replicas on other nodes are sent.
+    pub(super) fn outbound(&self) -> &Arc<Throttle> {
+        &self.outbound
+    }
+
+    /// What new replicas on this node take.
+    pub(crate) fn inbound(&self) -> &Arc<Throttle> {
+        &self.inbound
+    }
+
+    /// Takes over the rates of the throttles.
+    pub(crate) fn configure(&self, config: &BrokerConfig) {
+        self.outbound.set_rate(config.leader_replication_throttled_rate);
+        self.inbound.set_rate(config.follower_replication_throttled_rate);
+    }
+
+    pub(crate) fn register_into(&self, registry: &mut Registry) {
+        let metrics = [
+            ("throttled_sent_bytes", "Bytes sent to new replicas that are throttled", &self.outbound),
+            ("throttled_received_bytes", "Bytes that new replicas took that are throttled", &self.inbound),
+        ];
+        for (name, help, throttle) in metrics {
+            registry.register(name, help, throttle.passed_bytes.clone());
+        }
+    }
+
+    /// Sends a message of a group to its replica's node. Never blocks; what cannot be sent is lost.
+    pub(crate) fn send(&self, group: RaftGroup, message: PeerMessage) {
+        if let Some(peers) = self.peers.get() {
+            // Raft finds out by itself what did not arrive.
+            let _ = peers.send(message.to().node(), group, message);
+        }
+    }
+
+    /// The same when the throttle lets it through. False if too much waits already.
+    pub(crate) fn send_slowly(&self, group: RaftGroup, message: PeerMessage, bytes: usize) -> bool {
+        let Some(peers) = self.peers.get() else { return true };
+        let Some(pass) = self.outbound.admit(bytes) else { return false };
+        if pass.is_due() {
+            self.send(group, message);
+            return true;
+        }
+        let later = peers.clone();
+        peers.spawn(async move {
+            pass.wait().await;
+            let _ = later.send(message.to().node(), group, message);
+        });
+        true
+    }
+
+    /// Asks another replica of a group for a chunk of a snapshot; `None` if it has no such snapshot any more.
+    pub(crate) async fn ask_chunk(
+        &self,
+        group: RaftGroup,
+        request: &ChunkRequest,
+    ) -> Result<Option<Bytes>, PeerError> {
+        let node = request.to().node();
+        let peers = self.peers.get().ok_or(PeerError::NotConnected(node))?;
+        let body = chunk::encode_request(group, request);
+        let answer = peers.request(node, RequestKind::Chunk, body, chunk::PATIENCE).await?;
+        Ok(chunk::decode_answer(answer))
+    }
+
+    /// Takes note that this node's replica leads a group now, or does not any more, and tells the others.
+    pub(crate) fn leadership_changed(
+        &self,
+        group: RaftGroup,
+        replica: ReplicaId,
+        leads: Option<LeaderEpoch>,
+    ) {
+        if let Some(epoch) = leads {
+            self.lock().announce(group, replica, epoch);
+            if let Some(peers) = self.peers.get() {
+                peers.send_leading(false, &[(group, epoch)]);
+            }
+            tracing::debug!(%group, %epoch, "this node leads");
+        }
+        self.own.send_modify(|changes| *changes += 1);
+    }
+
+    /// Takes note of what another node says that it leads.
+    pub(crate) fn announced(
+        &self,
+        from: NodeId,
+        groups: Vec<(RaftGroup, LeaderEpoch)>,
+        image: &MetadataImage,
+    ) {
+        let (mut leaders, mut early) = (self.lock(), self.lock_early());
+        for (group, epoch) in groups {
+            let replica = match image.topic_by_id(group.topic) {
+                // Also of a node that the metadata do not name yet: without a controller they never will.
+                _ if group == CONTROLLER => image
+                    .node(from)
+                    .map_or(Some(ReplicaId::new(from, 0)), |node| Some(node.registration.replica)),
+                Some(topic) => {
+                    topic.partition(group.partition).and_then(|partition| partition.present_on(from))
+                }
+                None => None,
+            };
+            if let Some(replica) = replica {
+                leaders.announce(group, replica, epoch);
+            } else if early.get(&group).map_or(early.len() < EARLY_MAX, |known| known.epoch < epoch) {
+                early.insert(group, Early { from, epoch, since: Instant::now() });
+            }
+        }
+    }
+
+    /// Takes note of what was announced before the metadata named it.
+    pub(crate) fn place_early(&self, image: &MetadataImage) {
+        let early = std::mem::take(&mut *self.lock_early());
+        for (group, Early { from, epoch, since }) in early {
+            if since.elapsed() >= EARLY_AGE_MAX {
+                continue;
+            }
+            self.announced(from, vec![(group, epoch)], image);
+            if let Some(still) = self.lock_early().get_mut(&group) {
+                still.since = still.since.min(since);
+            }
+        }
+    }
+
+    fn lock_early(&self) -> MutexGuard<'_, HashMap<RaftGroup, Early>> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who leads a group, as far as this node has heard.
+    pub(crate) fn leader(&self, group: RaftGroup) -> Option<Leader> {
+        self.lock().get(group)
+    }
+
+    /// A copy of all that is known.
+    pub(crate) fn leaders(&self) -> Leaders {
+        self.lock().clone()
+    }
+
+    /// Forgets the leaders of what is not there any more.
+    pub(crate) fn forget_unknown(&self, image: &MetadataImage) {
+        self.lock().forget_unknown(image, CONTROLLER.topic);
+    }
+
+    /// Tells of every partition that this node begins or ceases to lead.
+    pub(crate) fn own_leadership(&self) -> watch::Receiver<u64> {
+        self.own.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Leaders> {
+        self.leaders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,237 @@
+//! Partitions that this node leads get the members that the metadata want, one step at a time; so does the metadata log.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_metadata::cluster::{
+    LeaderMove, Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
+};
+use tailrace_metadata::{Command, MetadataImage, PartitionImage};
+use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
+use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
+
+use super::receiver::partition_of;
+use crate::node::Node;
+use crate::partitions::{Core, PartitionHandle};
+use tailrace_runtime::disk::ServerDisk;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Looks at all partitions that this node leads, for as long as it runs.
+pub(super) async fn run(node: Arc<Node>) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        look.tick().await;
+        let image = node.image();
+        step_controller(&node, &image).await;
+        let topics = Arc::clone(&node.topics());
+        for topic in topics.iter() {
+            let Some(known) = image.topic_by_id(topic.id) else { continue };
+            for handle in topic.partitions.iter().filter_map(|slot| slot.handle()) {
+                if let Some(partition) = known.partition(handle.id.partition) {
+                    step_partition(&node, handle, partition).await;
+                }
+            }
+        }
+    }
+}
+
+async fn step_controller(node: &Arc<Node>, image: &Arc<MetadataImage>) {
+    let handle = &node.controller.handle();
+    if handle.leads().is_none() || image.founder().is_none() {
+        return;
+    }
+    let image = Arc::clone(image);
+    let taken = take_step(node, handle, move |replica, members| {
+        let wanted = controller_members(&image, &members.voters);
+        let caught_up = |id| replica.keeps_up(id);
+        next_controller_change(&wanted, &members.voters, &members.learners, replica.id(), caught_up)
+    });
+    taken.await;
+}
+
+async fn step_partition(node: &Arc<Node>, handle: &Arc<PartitionHandle>, wanted: &PartitionImage) {
+    let Some(epoch) = handle.leads() else { return };
+    if handle.settled().is(epoch, wanted) {
+        return;
+    }
+    let replicas = wanted.replicas.clone();
+    let taken = take_step(node, handle, move |replica, members| {
+        let caught_up = |id| replica.keeps_up(id);
+        next_member_change(&replicas, &members.voters, &members.learners, replica.id(), caught_up)
+    });
+    if taken.await != Some(Step::Finished) {
+        return;
+    }
+    if wanted.is_reassigned() {
+        finish(node, handle.group, wanted).await;
+    } else {
+        handle.settled().note(epoch, wanted);
+    }
+}
+
+/// Decides about the next step under the partition's lock, and begins it.
+async fn take_step(
+    node: &Arc<Node>,
+    handle: &Arc<PartitionHandle>,
+    decide: impl Fn(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
+) -> Option<Step> {
+    let decide = move |core: &Core| {
+        let replica = core.as_replica()?;
+        replica.leads()?;
+        decide(replica, &replica.members())
+    };
+    // Mostly there is nothing to do, and no worker is needed for that.
+    let step = handle.look(&decide).await.flatten()?;
+    if step == Step::Finished {
+        return Some(step);
+    }
+    let (own, now) = (Arc::clone(handle), node.now());
+    // On a worker: a change of the members is made durable at once.
+    let work = move |core: &mut Core| {
+        let step = decide(core)?;
+        begin(&own, core.replica()?, step, now);
+        Some(step)
+    };
+    handle.with_on_worker(work).await.flatten()
+}
+
+fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step, now: TimestampMs) {
+    let change = match step {
+        Step::Finished => return,
+        Step::TransferTo(to) => {
+            tracing::info!(partition = %handle.id, %to, "leadership is handed over");
+            return replica.transfer_leadership(to, now);
+        }
+        Step::AddLearner(id) => MemberChange::AddLearner(id),
+        Step::Promote(id) => MemberChange::Promote(id),
+        Step::Remove(id) => MemberChange::Remove(id),
+    };
+    match replica.change_members(change, now) {
+        Ok(()) => tracing::info!(partition = %handle.id, ?change, "the members change"),
+        Err(error) => {
+            tracing::debug!(partition = %handle.id, ?change, %error, "the members do not change yet")
+        }
+    }
+}
+
+async fn finish(node: &Arc<Node>, group: RaftGroup, wanted: &PartitionImage) {
+    let command = Command::FinishReassignment {
+        topic: group.topic,
+        partition: group.partition,
+        replicas: wanted.replicas.clone(),
+    };
+    if let Err(error) = node.controller.execute(command, node.now()).await {
+        tracing::warn!(%group, %error, "the end of a reassignment could not be noted yet");
+    }
+}
+
+/// What came back from other nodes so often is not handed over again: they stop too.
+const RETURNS_MAX: i32 = 2;
+
+/// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
+/// lead stays.
+pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
+    let began = tokio::time::Instant::now();
+    let mut first_epochs = HashMap::new();
+    loop {
+        let mut left = 0;
+        let mut handles: Vec<_> = node.topics().online().cloned().collect();
+        handles.push(node.controller.handle());
+        for handle in handles {
+            left += usize::from(hand_over_one(node, &handle, &mut first_epochs).await);
+        }
+        if left == 0 || began.elapsed() >= patience {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// True if it is on its way.
+async fn hand_over_one(
+    node: &Node,
+    handle: &Arc<PartitionHandle>,
+    first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
+) -> bool {
+    let handed = handle.with(|core| match core.replica() {
+        Some(replica) => transfer(node, handle.group, replica, first_epochs),
+        None => false,
+    });
+    handed.await.unwrap_or(false)
+}
+
+fn transfer(
+    node: &Node,
+    group: RaftGroup,
+    replica: &mut Replica<ServerDisk>,
+    first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
+) -> bool {
+    if replica.role() != Role::Leader {
+        return false;
+    }
+    // To another node and back are two epochs.
+    let first = *first_epochs.entry(group).or_insert(replica.epoch());
+    if replica.epoch().0.saturating_sub(first.0) >= 2 * RETURNS_MAX {
+        return false;
+    }
+    let image = node.image();
+    let own = replica.id();
+    let members = replica.members();
+    let fits = |id: &&ReplicaId| **id != own && image.is_live(id.node()) && replica.has_caught_up(**id);
+    let Some(to) = members.voters.iter().find(fits).copied() else {
+        return members.voters.len() > 1
+            && members.voters.iter().any(|id| *id != own && image.is_live(id.node()));
+    };
+    replica.transfer_leadership(to, node.now());
+    true
+}
+
+/// What [`PartitionHandle`] remembers of the last look.
+#[derive(Debug, Default)]
+pub struct Settled(std::sync::Mutex<Option<(LeaderEpoch, PartitionImage)>>);
+
+impl Settled {
+    pub(crate) fn is(&self, epoch: LeaderEpoch, wanted: &PartitionImage) -> bool {
+        let settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        settled.as_ref().is_some_and(|(at, partition)| *at == epoch && partition == wanted)
+    }
+
+    pub(crate) fn note(&self, epoch: LeaderEpoch, wanted: &PartitionImage) {
+        let mut settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *settled = Some((epoch, wanted.clone()));
+    }
+}
+
+/// Brings leadership back to the preferred leaders, now and then.
+pub(super) async fn balance(node: &Arc<Node>) {
+    loop {
+        let config = node.config();
+        tokio::time::sleep(Duration::from_secs(config.leader_imbalance_check_interval_seconds)).await;
+        if !node.config().auto_leader_rebalance_enable {
+            continue;
+        }
+        let (image, leaders) = (node.image(), node.links.leaders());
+        for LeaderMove { group, to, .. } in preferred_leader_moves(&image, &leaders) {
+            hand_to(node, group, to).await;
+        }
+    }
+}
+
+/// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
+pub async fn hand_to(node: &Node, group: RaftGroup, to: ReplicaId) -> bool {
+    let Some(handle) = partition_of(node, group).filter(|handle| handle.leads().is_some()) else {
+        return false;
+    };
+    let hand_over = handle.with(|core| match core.replica() {
+        Some(replica) if replica.leads().is_some() && replica.id() != to && replica.has_caught_up(to) => {
+            replica.transfer_leadership(to, node.now());
+            true
+        }
+        _ => false,
+    });
+    hand_over.await.unwrap_or(false)
+}

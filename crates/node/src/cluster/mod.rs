@@ -1,0 +1,249 @@
+//! This node among the others: which cluster it belongs to, what it tells the others and hears from them, and what it does as
+//! the controller or as a leader.
+//!
+//! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
+//! - `leaders`: who leads what.
+//! - `receiver`: everything that arrives over the links of `tailrace_peers`. `links`: the way out, and who leads which partition.
+//! - `throttle`: how fast new replicas are brought up to date.
+//! - `liveness`, `membership`: what the controller and the leaders look after.
+
+mod addresses;
+mod chunk;
+mod identity;
+mod join;
+pub mod leaders;
+mod link_user;
+mod links;
+mod liveness;
+mod membership;
+mod meta;
+mod page;
+mod receiver;
+mod throttle;
+mod vouching;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tailrace_config::BrokerConfig;
+use tailrace_metadata::{Command, ControlError, RegisterNode};
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
+use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
+
+use crate::controller::CommandError;
+use crate::node::Node;
+pub use tailrace_peers::{PeerError, PeerNode, Refusal, RequestKind};
+pub use tailrace_runtime::stopped;
+
+pub use addresses::Addresses;
+pub use identity::ClusterError;
+pub use identity::{Entered, Own, enter, replica_options};
+pub use join::JoinError;
+pub use link_user::LinkUser;
+pub(crate) use links::Links;
+pub use membership::{Settled, hand_over, hand_to};
+pub use page::page;
+pub(crate) use receiver::{Receiver, partition_of};
+pub(crate) use throttle::Throttled;
+
+/// Time between two complete lists of what this node leads.
+const ANNOUNCE: Duration = Duration::from_secs(5);
+
+/// Pause between two tries to register.
+const REGISTER_PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a seed may take to say who it is.
+const SEED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Groups in one announcement.
+const ANNOUNCED_AT_ONCE: usize = 10_000;
+
+/// Everything that this node leads now.
+fn led(node: &Node) -> Vec<(RaftGroup, LeaderEpoch)> {
+    let topics = node.topics();
+    let metadata = node.controller.handle();
+    let partitions = topics.online().chain(std::iter::once(&metadata));
+    partitions.filter_map(|handle| Some((handle.group, handle.leads()?))).collect()
+}
+
+/// Tells one node, or all, everything that this node leads.
+fn announce_all(here: &Node, to: Option<NodeId>) {
+    let Some(peers) = here.links.peers() else { return };
+    for groups in led(here).chunks(ANNOUNCED_AT_ONCE) {
+        match to {
+            Some(node) => peers.send_leading_to(node, false, groups),
+            None => peers.send_leading(false, groups),
+        }
+    }
+}
+
+/// What a node of a cluster does besides serving clients, for as long as it runs.
+pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
+    let mut stopping = node.stopping.subscribe();
+    let registered = async {
+        register(&node, registration).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = registered => {}
+        () = look_up_seeds(&node) => {}
+        () = announce(&node) => {}
+        () = follow_nodes(&node) => {}
+        () = liveness::run(&node) => {}
+        () = membership::run(Arc::clone(&node)) => {}
+        () = membership::balance(&node) => {}
+        () = stopped(&mut stopping) => {}
+    }
+}
+
+/// How this node presents itself to the controller at each start.
+pub(crate) struct Registration {
+    /// Where it is reached, and what it can.
+    pub(crate) node: RegisterNode,
+    /// It founds the cluster, if that has no founder yet.
+    pub(crate) founds: Option<String>,
+    /// Told what the controller says.
+    pub(crate) answered: oneshot::Sender<Result<(), ControlError>>,
+}
+
+async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Registration) {
+    let mut logged = false;
+    let mut answered = Some(answered);
+    loop {
+        let command = match &founds {
+            Some(cluster_id) if here.image().founder().is_none() => {
+                Command::FoundCluster { cluster_id: cluster_id.clone(), node: node.clone() }
+            }
+            _ => Command::RegisterNode(node.clone()),
+        };
+        match registered(here, command, &node).await {
+            Ok(()) => {
+                // Whoever waited may have given up.
+                drop(answered.take().map(|answered| answered.send(Ok(()))));
+                return;
+            }
+            Err(CommandError::Refused(error)) => {
+                if let Some(answered) = answered.take()
+                    && answered.send(Err(error.clone())).is_ok()
+                {
+                    return;
+                }
+                tracing::error!(%error, "the controller refuses to register this node");
+                tokio::time::sleep(ANNOUNCE).await;
+            }
+            Err(error) => {
+                if !logged {
+                    tracing::info!(%error, "waiting for a controller to register this node");
+                    logged = true;
+                }
+                tokio::time::sleep(REGISTER_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// By the controller, if this node hears of it; refused by others, too.
+async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
+    let (work, now) = (Arc::clone(here), here.now());
+    // Spawned: a command that was begun is carried out whole.
+    let asked = tokio::spawn(async move { work.controller.execute(command, now).await });
+    tokio::select! {
+        done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
+        refusal = join::refused_by_members(here, node) => Err(CommandError::Refused(refusal)),
+    }
+}
+
+/// Asks the seeds who they are: after a restart of several nodes on other addresses this may be the only way to find them.
+async fn look_up_seeds(here: &Arc<Node>) {
+    let mut left = here.config().tailrace_cluster_seeds.clone();
+    while let (Some(peers), Some(receiver), false) = (here.links.peers(), &here.receiver, left.is_empty()) {
+        let mut unanswered = Vec::new();
+        for seed in left {
+            match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+                Ok((who, status)) => receiver.note_address(here, Some(who.node), &status),
+                Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
+                Err(error @ PeerError::Refused { .. }) => {
+                    tracing::warn!(%seed, %error, "a seed is no node of this node's cluster");
+                }
+                Err(_) => unanswered.push(seed),
+            }
+        }
+        left = unanswered;
+        tokio::time::sleep(ANNOUNCE).await;
+    }
+    std::future::pending::<()>().await;
+}
+
+async fn announce(node: &Arc<Node>) {
+    let mut announce = tokio::time::interval(ANNOUNCE);
+    announce.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        announce.tick().await;
+        announce_all(node, None);
+    }
+}
+
+/// Keeps links to the nodes that the metadata name.
+async fn follow_nodes(node: &Arc<Node>) {
+    let mut changes = node.controller.changes();
+    loop {
+        connect_to_nodes(node);
+        node.links.place_early(&node.image());
+        if let Some(user) = &node.link_user {
+            user.follow_nodes(&node.image(), node.id());
+        }
+        node.links.forget_unknown(&node.image());
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Sets the nodes that this one keeps links to.
+pub(crate) fn connect_to_nodes(here: &Node) {
+    let image = here.image();
+    let said = |node| here.receiver.as_ref().and_then(|receiver| receiver.address(node));
+    let nodes = image.nodes().map(|node| PeerNode {
+        node: node.registration.node,
+        address: said(node.registration.node).unwrap_or_else(|| node.registration.cluster.clone()),
+    });
+    let nodes: Vec<_> = nodes.collect();
+    if let Some(peers) = here.links.peers().filter(|_| !nodes.is_empty()) {
+        peers.set_nodes(nodes);
+    }
+}
+
+/// Waits until the metadata that this node has count it among those that are there: replicas may be placed on it then.
+pub(crate) async fn known_to_itself(here: &Node) {
+    let (node, mut changes) = (here.id(), here.controller.changes());
+    while !here.image().is_live(node) || here.image().node(node).is_none() {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// What a node says of itself when it registers, but for its folder and where other nodes reach it.
+///
+/// # Errors
+/// [`ClusterError::NoAddress`] if clients could not be told where it is.
+pub(crate) fn registration(
+    config: &BrokerConfig,
+    addresses: &Addresses,
+) -> Result<RegisterNode, ClusterError> {
+    let levels = tailrace_peers::LEVELS;
+    Ok(RegisterNode {
+        node: config.node(),
+        directory: [0; 16],
+        cluster: String::new(),
+        kafka: identity::kafka_address(config, addresses.kafka)?,
+        nats: identity::nats_address(config, addresses.nats),
+        http: Some(addresses.http.to_string()),
+        rack: config.broker_rack.clone(),
+        levels: (*levels.start(), *levels.end()),
+        replica: None,
+        renews: false,
+    })
+}

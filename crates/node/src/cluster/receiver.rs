@@ -1,0 +1,247 @@
+//! What other nodes say to this one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tailrace_replication::raft::PeerMessage;
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
+
+use super::chunk;
+use super::join::{self, Status};
+use super::link_user::LinkUser;
+use crate::ask;
+use crate::controller::log::GROUP as CONTROLLER;
+use crate::node::Node;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::relay;
+use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
+
+/// How long another node may take to note where this one is.
+const TELL_MAX: Duration = Duration::from_secs(10);
+
+/// Announcements that are kept until the server is up.
+const EARLY_GROUPS_MAX: usize = 1 << 18;
+
+/// Who leads what, and since which epoch.
+type Announcement = (NodeId, Vec<(RaftGroup, LeaderEpoch)>);
+
+/// Takes what arrives from other nodes. Until the server is up, it only says who this node is.
+pub(crate) struct Receiver {
+    node: OnceLock<Weak<Node>>,
+    link_user: Option<Arc<dyn LinkUser>>,
+    status: Mutex<Option<Status>>,
+    heard: Mutex<HashMap<NodeId, Instant>>,
+    /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
+    early: Mutex<Vec<Announcement>>,
+    /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
+    addresses: Mutex<HashMap<NodeId, String>>,
+}
+
+impl Receiver {
+    pub(crate) fn new(link_user: Option<Arc<dyn LinkUser>>) -> Self {
+        Self {
+            node: OnceLock::new(),
+            link_user,
+            status: Mutex::default(),
+            heard: Mutex::default(),
+            early: Mutex::default(),
+            addresses: Mutex::default(),
+        }
+    }
+
+    /// What is answered to those who ask before the server is up.
+    pub(crate) fn set_status(&self, status: Status) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    /// From now on everything is taken.
+    pub(crate) fn set_node(&self, here: &Arc<Node>) {
+        // Called once, at start.
+        let _ = self.node.set(Arc::downgrade(here));
+        for (from, groups) in std::mem::take(&mut *self.early.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            here.links.announced(from, groups, &here.image());
+        }
+        // Who was connected before has not been told where this node is now, and may look for it where it was.
+        let Some(peers) = here.links.peers() else { return };
+        // Not by the metadata: they may not be here yet.
+        let heard =
+            self.heard.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>();
+        heard.into_iter().filter(|node| peers.is_up(*node)).for_each(|node| self.tell(here, node));
+    }
+
+    /// Tells another node what this one leads, and where it is.
+    fn tell(&self, here: &Node, node: NodeId) {
+        super::announce_all(here, Some(node));
+        let (Some(peers), Some(status)) = (here.links.peers().cloned(), self.status()) else { return };
+        tokio::spawn(async move {
+            // A node that does not hear it hears of the address from the controller.
+            let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_MAX).await;
+        });
+    }
+
+    /// How long a node has been silent, if it was heard of at all.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.get(&node).map(Instant::elapsed)
+    }
+
+    /// Where a node has said that it is.
+    pub(crate) fn address(&self, node: NodeId) -> Option<String> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+
+    /// Where this node is reached, as it tells others.
+    pub(super) fn status(&self) -> Option<Status> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes note of where a node says that it is.
+    pub(super) fn note_address(&self, here: &Node, from: Option<NodeId>, body: &[u8]) {
+        let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
+        let node = NodeId(node);
+        if from != Some(node) || here.image().node(node).is_none() {
+            return;
+        }
+        let before =
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address.clone());
+        if before.as_ref() != Some(&address) {
+            super::connect_to_nodes(here);
+        }
+    }
+
+    fn node(&self) -> Option<Arc<Node>> {
+        self.node.get()?.upgrade()
+    }
+}
+
+/// The group's partition, if it has a replica here.
+pub(crate) fn partition_of(node: &Node, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
+    if group == CONTROLLER {
+        return Some(node.controller.handle());
+    }
+    let topic = node.topics().by_id(group.topic.0)?;
+    match topic.partition(group.partition.0)? {
+        PartitionSlot::Online(handle) => Some(Arc::clone(handle)),
+        PartitionSlot::Offline(_) | PartitionSlot::Elsewhere => None,
+    }
+}
+
+/// Takes a message; what a new replica is sent, when the throttle lets it through.
+fn receive(node: &Arc<Node>, partition: Arc<PartitionHandle>, message: PeerMessage) {
+    let Some(bytes) = message.append_bytes().filter(|_| partition.takes_slowly()) else {
+        return take(node, &partition, message);
+    };
+    match node.links.inbound().admit(bytes) {
+        Some(pass) if pass.is_due() => take(node, &partition, message),
+        Some(pass) => {
+            let node = Arc::clone(node);
+            tokio::spawn(async move {
+                pass.wait().await;
+                take(&node, &partition, message);
+            });
+        }
+        None => not_taken(node, "throttled"),
+    }
+}
+
+fn take(node: &Node, partition: &Arc<PartitionHandle>, message: PeerMessage) {
+    if !node.stepper.receive(partition, message) {
+        not_taken(node, "inbox_full");
+    }
+}
+
+fn not_taken(node: &Node, reason: &'static str) {
+    if let Some(peers) = node.links.peers() {
+        peers.not_taken(reason);
+    }
+}
+
+impl PeerReceiver for Receiver {
+    fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>) {
+        let Some(node) = self.node() else { return };
+        for (group, message) in messages {
+            // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
+            if message.from().node() == from
+                && let Some(partition) = partition_of(&node, group)
+                && partition.replica() == Some(message.to())
+            {
+                receive(&node, partition, message);
+            }
+        }
+    }
+
+    fn beat(&self, from: NodeId, voucher: u64) {
+        if let Some(node) = self.node() {
+            node.links.vouching().heard(from, voucher);
+        }
+    }
+
+    fn leading(&self, from: NodeId, _complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {
+        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
+        // Under the lock: what comes while the node is set is in the list before that is emptied, or is not put there.
+        if let Some(node) = self.node() {
+            drop(early);
+            node.links.announced(from, groups, &node.image());
+        } else if early.iter().map(|(_, groups)| groups.len()).sum::<usize>() + groups.len()
+            <= EARLY_GROUPS_MAX
+        {
+            early.push((from, groups));
+        }
+    }
+
+    fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
+        Some(self.link_user.clone()?.linked_by(from))
+    }
+
+    fn request(
+        &self,
+        from: Option<NodeId>,
+        kind: RequestKind,
+        body: Bytes,
+    ) -> BoxFuture<'static, Result<Bytes, RequestError>> {
+        let here = self.node();
+        if kind == RequestKind::Status
+            && let Some(here) = &here
+        {
+            self.note_address(here, from, &body);
+        }
+        let status = self.status();
+        Box::pin(async move {
+            match (kind, here) {
+                (RequestKind::Status, here) => Ok(join::status(here.as_deref(), status)),
+                (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
+                (RequestKind::Join, Some(here)) => join::admit(&here, from, &body).await,
+                (RequestKind::Ask, Some(here)) => ask::serve(&here, from, &body).await,
+                (RequestKind::Chunk, Some(here)) => chunk::serve(&here, body).await,
+                (RequestKind::Append, Some(here)) => relay::serve(&here, body).await,
+            }
+        })
+    }
+
+    fn connected(&self, node: NodeId) {
+        tracing::info!(%node, "connected to another node");
+        if let Some(user) = &self.link_user {
+            user.link_up(node);
+        }
+        if let Some(here) = self.node() {
+            self.tell(&here, node);
+        }
+    }
+
+    fn disconnected(&self, node: NodeId) {
+        tracing::info!(%node, "the connection to another node has ended");
+        if let Some(user) = &self.link_user {
+            user.link_down(node);
+        }
+        if let Some(here) = self.node() {
+            here.links.vouching().lost(node);
+        }
+    }
+
+    fn heard(&self, node: NodeId) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(node, Instant::now());
+    }
+}

@@ -1,0 +1,94 @@
+//! Who vouches for whose sleeping replicas: this node for its own, and the others, as far as was heard, for theirs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tailrace_replication::raft::{Beats, Reliance};
+use tailrace_types::{NodeId, RaftGroup};
+
+use tailrace_runtime::random;
+
+/// No voucher: the node vouches for nothing at the moment.
+const NONE: u64 = 0;
+
+/// What one node knows.
+#[derive(Debug)]
+pub(crate) struct Vouching {
+    /// Its own voucher. New at each start, and whenever a sleeping leader ceases to be one without a word to its members.
+    own: AtomicU64,
+    beats: Mutex<Beats>,
+    /// A node that others may rely on is not there any more, or was started anew.
+    changed: AtomicBool,
+    /// Groups whose replicas here woke by themselves.
+    woken: Mutex<Vec<RaftGroup>>,
+}
+
+impl Vouching {
+    pub(crate) fn new(silence_ticks: u32) -> Self {
+        Self {
+            own: AtomicU64::new(fresh()),
+            beats: Mutex::new(Beats::new(silence_ticks)),
+            changed: AtomicBool::new(false),
+            woken: Mutex::default(),
+        }
+    }
+
+    /// Its own voucher, while it vouches.
+    pub(crate) fn own(&self) -> Option<u64> {
+        Some(self.own.load(Ordering::Acquire)).filter(|own| *own != NONE)
+    }
+
+    /// Wakes everybody who relies on this node, wherever they are.
+    pub(crate) fn renew(&self) {
+        self.own.store(fresh(), Ordering::Release);
+    }
+
+    /// Vouches for nothing until [`Vouching::renew`].
+    pub(crate) fn suspend(&self) {
+        self.own.store(NONE, Ordering::Release);
+    }
+
+    pub(crate) fn heard(&self, node: NodeId, voucher: u64) {
+        let is_new = lock(&self.beats).heard(node, voucher);
+        self.changed.fetch_or(is_new, Ordering::AcqRel);
+    }
+
+    pub(crate) fn lost(&self, node: NodeId) {
+        let counts = lock(&self.beats).lost(node);
+        self.changed.fetch_or(counts, Ordering::AcqRel);
+    }
+
+    /// Lets a tick pass. True if sleeping replicas have to be looked at: some may rely on a node that is not there any more.
+    pub(crate) fn tick(&self) -> bool {
+        let fell_silent = lock(&self.beats).tick();
+        self.changed.swap(false, Ordering::AcqRel) || fell_silent
+    }
+
+    pub(crate) fn vouch_for(&self, reliances: &[Reliance]) -> bool {
+        let beats = lock(&self.beats);
+        reliances.iter().all(|reliance| beats.vouches(reliance))
+    }
+
+    /// True if another node is there.
+    pub(crate) fn hears_others(&self) -> bool {
+        !lock(&self.beats).is_empty()
+    }
+
+    /// Takes note that a sleeping replica has woken.
+    pub(crate) fn woke(&self, group: RaftGroup) {
+        lock(&self.woken).push(group);
+    }
+
+    /// The groups that have woken since.
+    pub(crate) fn take_woken(&self) -> Vec<RaftGroup> {
+        std::mem::take(&mut *lock(&self.woken))
+    }
+}
+
+fn fresh() -> u64 {
+    random::u64().max(NONE + 1)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

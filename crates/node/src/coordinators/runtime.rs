@@ -1,0 +1,304 @@
+//! All coordinators of one kind: which partition a name belongs to, and their topic.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::coordinator::{Coordinator, Token, partition_of_name};
+use tailrace_metadata::{Command, ControlErrorKind, CreateTopic, Requester};
+use tailrace_replication::TransactionMarker;
+use tailrace_types::{LeaderEpoch, NodeId, TopicId};
+use tokio::task::JoinSet;
+
+use super::shard::{MarkerFailure, Pending, Shard};
+use super::{CoordinatorFailure, SteadyClock};
+use crate::cluster::leaders::leader_of;
+use crate::controller::CommandError;
+use crate::node::Node;
+use crate::partitions::{Awaited, PartitionSlot};
+use tailrace_runtime::stopped;
+
+/// Work that is being done.
+pub(crate) type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What a kind of coordinators needs of the shell.
+pub(crate) struct Kind<C: Coordinator> {
+    /// For the server's own log.
+    pub(crate) name: &'static str,
+    /// The internal topic that holds their state.
+    pub(crate) topic: &'static str,
+    /// Partitions that the topic gets.
+    pub(crate) partitions: fn(&BrokerConfig) -> i32,
+    /// Settings that the topic gets.
+    pub(crate) settings: fn(&BrokerConfig) -> Vec<(&'static str, String)>,
+    /// A core that knows nothing yet.
+    pub(crate) new: fn() -> C,
+    /// Carries out what a core of this partition wants done elsewhere, once it is committed.
+    pub(crate) perform: fn(Arc<Node>, i32, C::Work) -> Performed,
+}
+
+/// All coordinators of one kind. Cores are loaded at start, and again when they failed.
+pub struct Runtime<C: Coordinator> {
+    kind: &'static Kind<C>,
+    clock: SteadyClock,
+    shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
+    /// One creates the topic, the others wait.
+    creating: tokio::sync::Mutex<()>,
+}
+
+impl<C: Coordinator> Runtime<C> {
+    pub(crate) fn new(kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self { kind, clock, shards: Mutex::default(), creating: tokio::sync::Mutex::default() }
+    }
+
+    /// Submits an event to the coordinator of `name`. Returns when it is decided and written, so that events keep their
+    /// order; the pending answer comes when it is committed.
+    ///
+    /// # Errors
+    /// The coordinator cannot be had. Nothing happened then, or what happened is forgotten.
+    pub async fn submit(
+        &self,
+        node: &Arc<Node>,
+        name: &str,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        let partition = partition_of_name(name, self.partitions(node).await?);
+        self.shard(node, partition).submit(node, event).await
+    }
+
+    /// Submits an event to the coordinator of a partition.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`].
+    pub(crate) async fn submit_to(
+        &self,
+        node: &Arc<Node>,
+        partition: i32,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        self.shard(node, partition).submit(node, event).await
+    }
+
+    /// Submits an event to the coordinator of a partition if `holds` is true then of it and of the epoch in which it was loaded. `None`
+    /// if it is not: nothing happened.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`].
+    pub async fn submit_if(
+        &self,
+        node: &Arc<Node>,
+        partition: i32,
+        holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
+        self.shard(node, partition).submit_if(node, holds, event).await
+    }
+
+    /// Looks at the core of a partition and the epoch in which it was loaded. What is seen may not be committed. `None` if the core is
+    /// not loaded.
+    pub async fn peek<T>(
+        &self,
+        node: &Arc<Node>,
+        partition: i32,
+        look: impl FnOnce(&C, LeaderEpoch) -> T,
+    ) -> Option<T> {
+        self.shard(node, partition).peek(look).await
+    }
+
+    /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
+    /// cannot be had answer with their failure.
+    pub async fn submit_all(
+        &self,
+        node: &Arc<Node>,
+        event: impl Fn(Token) -> C::Event + Clone + Send + 'static,
+    ) -> Vec<Result<C::Reply, CoordinatorFailure>> {
+        let mut pending = Vec::new();
+        for partition in self.led(node) {
+            pending.push(self.shard(node, partition).submit(node, event.clone()).await);
+        }
+        let mut replies = Vec::with_capacity(pending.len());
+        for pending in pending {
+            replies.push(match pending {
+                Ok(pending) => pending.reply().await,
+                Err(failure) => Err(failure),
+            });
+        }
+        replies
+    }
+
+    /// Appends the marker that ends a transaction to a partition of these coordinators' topic, and lets its core know. Returns the
+    /// high watermark at which it counts.
+    ///
+    /// # Errors
+    /// As [`Runtime::submit`]; or the partition refuses the marker.
+    pub async fn append_marker(
+        &self,
+        node: &Arc<Node>,
+        partition: i32,
+        marker: TransactionMarker,
+    ) -> Result<Awaited, MarkerFailure> {
+        self.shard(node, partition).append_marker(node, marker).await
+    }
+
+    /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.
+    ///
+    /// # Errors
+    /// It cannot be created.
+    pub async fn partition_of(&self, node: &Arc<Node>, name: &str) -> Result<i32, CoordinatorFailure> {
+        Ok(partition_of_name(name, self.partitions(node).await?))
+    }
+
+    /// The node that coordinates `name`, if it is another one and known.
+    ///
+    /// # Errors
+    /// As [`Runtime::partition_of`].
+    pub(crate) async fn elsewhere(
+        &self,
+        here: &Arc<Node>,
+        name: &str,
+    ) -> Result<Option<NodeId>, CoordinatorFailure> {
+        if here.links.peers().is_none() {
+            return Ok(None);
+        }
+        let partition = self.partition_of(here, name).await?;
+        let topic = here.topics().by_name(self.kind.topic);
+        let leader = topic.and_then(|topic| leader_of(here, &topic, partition));
+        Ok(leader.map(|(node, _)| node).filter(|node| *node != here.id()))
+    }
+
+    /// Looks at every core that is loaded and not busy, for metrics.
+    pub(crate) fn look(&self, mut look: impl FnMut(&C)) {
+        let shards: Vec<_> = self.lock().values().cloned().collect();
+        for shard in shards {
+            shard.look(&mut look);
+        }
+    }
+
+    /// Loads every core, then lets the loaded ones know whenever topics or settings change, until the server stops.
+    pub(crate) async fn run(&self, node: &Arc<Node>) {
+        let mut changes = node.controller.changes();
+        let mut stopping = node.stopping.subscribe();
+        let mut leadership = node.links.own_leadership();
+        self.follow(node, self.led(node)).await;
+        loop {
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { break },
+                changed = leadership.changed() => {
+                    if changed.is_err() {
+                        break;
+                    }
+                    self.follow_leaders(node).await;
+                    continue;
+                }
+                () = stopped(&mut stopping) => break,
+            }
+            let shards: Vec<_> = self.lock().values().cloned().collect();
+            for shard in shards {
+                if shard.is_loaded().await {
+                    let _ = shard.nudge(node, C::metadata_changed).await;
+                }
+            }
+        }
+        let shards: Vec<_> = self.lock().values().cloned().collect();
+        for shard in shards {
+            shard.close().await;
+        }
+    }
+
+    /// Loads what this node coordinates now, and unloads what it does not any more.
+    async fn follow_leaders(&self, node: &Arc<Node>) {
+        let mut partitions: BTreeSet<i32> = self.lock().keys().copied().collect();
+        partitions.extend(self.led(node));
+        self.follow(node, partitions).await;
+    }
+
+    /// All at once: most of the time is spent waiting for others.
+    async fn follow(&self, node: &Arc<Node>, partitions: impl IntoIterator<Item = i32>) {
+        let mut following = JoinSet::new();
+        for partition in partitions {
+            let (shard, node) = (self.shard(node, partition), Arc::clone(node));
+            following.spawn(async move { shard.follow_leader(&node).await });
+        }
+        while following.join_next().await.is_some() {}
+    }
+
+    /// The partitions that this node leads.
+    fn led(&self, node: &Node) -> Vec<i32> {
+        let Some(topic) = node.topics().by_name(self.kind.topic) else { return Vec::new() };
+        let leads = |slot: &PartitionSlot| match slot {
+            PartitionSlot::Online(handle) => handle.leads().is_some(),
+            // Asked all the same: the answer is the reason.
+            PartitionSlot::Offline(_) => true,
+            PartitionSlot::Elsewhere => false,
+        };
+        (0..).zip(&topic.partitions).filter(|(_, slot)| leads(slot)).map(|(number, _)| number).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shard(&self, node: &Arc<Node>, partition: i32) -> Arc<Shard<C>> {
+        let mut shards = self.lock();
+        let shard = shards.entry(partition).or_insert_with(|| {
+            let shard = Arc::new(Shard::new(partition, self.kind, self.clock));
+            tokio::spawn(Arc::clone(&shard).run_timer(Arc::clone(node)));
+            shard
+        });
+        Arc::clone(shard)
+    }
+
+    /// Partitions of the topic; `None` if it does not exist, or not yet: the metadata names a topic before its partitions
+    /// are open.
+    fn existing(&self, node: &Node) -> Option<i32> {
+        let topics = node.topics();
+        let topic = topics.by_name(self.kind.topic)?;
+        Some(i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX))
+    }
+
+    async fn partitions(&self, node: &Arc<Node>) -> Result<i32, CoordinatorFailure> {
+        if let Some(partitions) = self.existing(node) {
+            return Ok(partitions);
+        }
+        let _alone = self.creating.lock().await;
+        if self.existing(node).is_none() {
+            self.create_topic(node).await?;
+        }
+        let missing = || CoordinatorFailure::Unavailable(format!("{} was not created", self.kind.topic));
+        self.existing(node).ok_or_else(missing)
+    }
+
+    async fn create_topic(&self, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
+        let config = node.config();
+        let settings = (self.kind.settings)(&config);
+        let create = CreateTopic {
+            name: self.kind.topic.to_owned(),
+            id: TopicId::from_random(tailrace_runtime::random::bytes16()),
+            partitions: (self.kind.partitions)(&config),
+            replication_factor: node.image().internal_replication_factor(self.kind.topic),
+            assignment: None,
+            configs: settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect(),
+            now: node.now(),
+            by: Requester::Broker,
+        };
+        let node = Arc::clone(node);
+        // Spawned, because a command must not be left half-way when a client goes away.
+        let work = async move {
+            let now = node.now();
+            node.controller.execute(Command::CreateTopic(create), now).await
+        };
+        let topic = self.kind.topic;
+        match tokio::spawn(work).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::TopicExists => Ok(()),
+            Ok(Err(CommandError::Stopping)) => Err(CoordinatorFailure::Stopping),
+            Ok(Err(error)) => {
+                tracing::error!(topic, %error, "the internal topic cannot be created");
+                Err(CoordinatorFailure::Unavailable(format!("{topic} cannot be created: {error}")))
+            }
+            Err(error) => Err(CoordinatorFailure::Unavailable(error.to_string())),
+        }
+    }
+}

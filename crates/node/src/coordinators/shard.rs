@@ -1,0 +1,505 @@
+//! One coordinator of one partition: its core behind a lock, those who wait for it, and its timer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use tailrace_coordination::coordinator::{
+    Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
+};
+use tailrace_replication::{AppendError, TransactionMarker};
+use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
+use tokio::sync::{Mutex, Notify, Semaphore, oneshot};
+
+use super::batch::build;
+use super::replay::replay;
+use super::runtime::Kind;
+use super::{CoordinatorFailure, SteadyClock};
+use crate::node::Node;
+use crate::partitions::{
+    AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
+};
+use tailrace_runtime::{stopped, task};
+
+/// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
+const METADATA_MAX: Duration = Duration::from_secs(5);
+
+/// Cores that are loaded at once.
+static LOADS: Semaphore = Semaphore::const_new(4);
+
+/// Milliseconds after which a core that could not be loaded is tried again.
+const RELOAD_MS: i64 = 1000;
+
+/// Milliseconds for which nothing is asked of a core whose log could not be written: it has to be loaded anew, from all of its log.
+const REFUSED_MS: i64 = 100;
+
+/// The same after its log turned out to be damaged. Each time, the damage is named.
+const DAMAGED_MS: i64 = 10_000;
+
+/// No deadline.
+const NEVER: i64 = i64::MAX;
+
+/// An answer that is due.
+#[derive(Debug)]
+pub struct Pending<R>(oneshot::Receiver<R>);
+
+impl<R> Pending<R> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The coordinator was thrown away meanwhile, or the server stops.
+    pub async fn reply(self) -> Result<R, CoordinatorFailure> {
+        self.0.await.map_err(|_| CoordinatorFailure::Reloaded)
+    }
+}
+
+pub(super) struct Shard<C: Coordinator> {
+    pub(super) partition: i32,
+    pub(super) kind: &'static Kind<C>,
+    pub(super) clock: SteadyClock,
+    state: Mutex<State<C>>,
+    /// When the core wants to be called, in milliseconds.
+    deadline: AtomicI64,
+    deadline_changed: Notify,
+    /// Until when nothing is asked of it, in milliseconds.
+    refuses_until: AtomicI64,
+}
+
+enum State<C: Coordinator> {
+    /// Not read yet, or thrown away.
+    Unloaded,
+    Loaded(Box<Loaded<C>>),
+    /// The server is stopping.
+    Closed,
+}
+
+struct Loaded<C: Coordinator> {
+    core: C,
+    handle: Arc<PartitionHandle>,
+    /// The epoch in which it was loaded: in another one, others may have written in between.
+    epoch: LeaderEpoch,
+    next_token: u64,
+    waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
+    /// The high watermark has to get here before anything that was decided so far may be told.
+    appended_to: Awaited,
+}
+
+impl<C: Coordinator> Loaded<C> {
+    fn step(
+        &mut self,
+        answer: oneshot::Sender<C::Reply>,
+        event: impl FnOnce(Token) -> C::Event,
+        moment: &Moment<'_>,
+    ) -> Effects<C> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        self.waiting.insert(token, answer);
+        self.core.step(event(token), moment)
+    }
+}
+
+/// What may be told once the log is committed up to a point.
+struct Release<C: Coordinator> {
+    handle: Arc<PartitionHandle>,
+    committed_at: Awaited,
+    replies: Vec<(oneshot::Sender<C::Reply>, C::Reply)>,
+    work: Vec<C::Work>,
+}
+
+impl<C: Coordinator> Shard<C> {
+    pub(super) fn new(partition: i32, kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self {
+            partition,
+            kind,
+            clock,
+            state: Mutex::new(State::Unloaded),
+            deadline: AtomicI64::new(NEVER),
+            deadline_changed: Notify::new(),
+            refuses_until: AtomicI64::new(i64::MIN),
+        }
+    }
+
+    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
+        let (answer, pending) = oneshot::channel();
+        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| loaded.step(answer, event, moment);
+        self.act(node, step).await?;
+        Ok(Pending(pending))
+    }
+
+    /// The same, if `holds` is true of the core, and of the epoch in which it was loaded, when the event's turn has come; otherwise
+    /// nothing is done.
+    pub(super) async fn submit_if(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
+        event: impl FnOnce(Token) -> C::Event + Send + 'static,
+    ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
+        let (answer, pending) = oneshot::channel();
+        let (submitted, held) = oneshot::channel();
+        let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| {
+            let holds = holds(&loaded.core, loaded.epoch);
+            // Whoever asked may be gone; what it asked for is done all the same.
+            let _ = submitted.send(holds);
+            if !holds {
+                return Effects::default();
+            }
+            loaded.step(answer, event, moment)
+        };
+        self.act(node, step).await?;
+        Ok(held.await.unwrap_or(false).then_some(Pending(pending)))
+    }
+
+    /// Time has passed, or topics have changed.
+    pub(super) async fn nudge(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        step: fn(&mut C, &Moment<'_>) -> Effects<C>,
+    ) -> Result<(), CoordinatorFailure> {
+        self.act(node, move |loaded, moment| step(&mut loaded.core, moment)).await
+    }
+
+    /// Reads the log, unless that was done.
+    pub(super) async fn load(self: &Arc<Self>, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
+        self.act(node, |_, _| Effects::default()).await
+    }
+
+    /// Sees to it that it is loaded if this node leads its partition, and not if it does not.
+    pub(super) async fn follow_leader(self: &Arc<Self>, here: &Arc<Node>) {
+        let leads = self.handle(here).ok().and_then(|handle| handle.leads());
+        if leads.is_some() {
+            // Somebody may wait for what it finds in its log, and not ask.
+            if self.load(here).await.is_err() {
+                self.deadline.store(self.clock.now().0 + RELOAD_MS, Ordering::Release);
+                self.deadline_changed.notify_one();
+            }
+            return;
+        }
+        let mut state = self.state.lock().await;
+        if matches!(*state, State::Loaded(_)) {
+            tracing::info!(
+                coordinator = self.kind.name,
+                partition = self.partition,
+                "another node coordinates this now"
+            );
+            *state = State::Unloaded;
+            self.deadline.store(NEVER, Ordering::Release);
+        }
+    }
+
+    /// True if the core is in memory.
+    pub(super) async fn is_loaded(&self) -> bool {
+        matches!(*self.state.lock().await, State::Loaded(_))
+    }
+
+    /// Looks at the core, if it is loaded and nobody is busy with it.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
+        match &*self.state.try_lock().ok()? {
+            State::Loaded(loaded) => Some(look(&loaded.core)),
+            State::Unloaded | State::Closed => None,
+        }
+    }
+
+    /// Looks at the core and the epoch in which it was loaded, if it is, after all who are busy with it. It may have changed when the
+    /// answer is looked at, and what is seen may not be committed.
+    pub(super) async fn peek<T>(&self, look: impl FnOnce(&C, LeaderEpoch) -> T) -> Option<T> {
+        match &*self.state.lock().await {
+            State::Loaded(loaded) => Some(look(&loaded.core, loaded.epoch)),
+            State::Unloaded | State::Closed => None,
+        }
+    }
+
+    /// Appends the marker that ends a transaction, and lets the core know. Returns the high watermark at which it counts.
+    pub(crate) async fn append_marker(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        marker: TransactionMarker,
+    ) -> Result<Awaited, MarkerFailure> {
+        let (shard, node) = (Arc::clone(self), Arc::clone(node));
+        let work = async move {
+            let mut state = shard.state.lock().await;
+            let mut loaded = shard.take(&mut state, &node).await?;
+            let appended = append_marker(&node, &loaded.handle, marker, Some(loaded.epoch)).await;
+            if let Ok(appended) = &appended {
+                loaded.appended_to = loaded.appended_to.max(appended.into());
+                let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
+                let (coordinator_epoch, committed) = (marker.coordinator_epoch, marker.committed);
+                // A core has nothing to say against a marker that is in its log.
+                let _ = loaded.core.replay(Replayed::Marker { producer, coordinator_epoch, committed });
+            }
+            shard.put_back(&mut state, loaded);
+            Ok((&appended.map_err(MarkerFailure::Refused)?).into())
+        };
+        tokio::spawn(task(work)).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
+    }
+
+    /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.
+    async fn act(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
+    ) -> Result<(), CoordinatorFailure> {
+        let (shard, node) = (Arc::clone(self), Arc::clone(node));
+        let (decided, wait) = oneshot::channel();
+        tokio::spawn(task(async move {
+            match shard.act_locked(&node, step).await {
+                Ok(release) => {
+                    let _ = decided.send(Ok(()));
+                    release.run(&node, &shard).await;
+                }
+                Err(failure) => drop(decided.send(Err(failure))),
+            }
+        }));
+        wait.await.unwrap_or(Err(CoordinatorFailure::Reloaded))
+    }
+
+    async fn act_locked(
+        &self,
+        node: &Arc<Node>,
+        step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
+    ) -> Result<Release<C>, CoordinatorFailure> {
+        let mut state = self.state.lock().await;
+        // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
+        let mut loaded = self.take(&mut state, node).await?;
+        let image = node.image();
+        let effects = step(&mut loaded, &Moment { now: self.clock.now(), image: &image });
+        let release = self.carry_out(node, &mut loaded, effects).await?;
+        self.put_back(&mut state, loaded);
+        Ok(release)
+    }
+
+    async fn take(
+        &self,
+        state: &mut State<C>,
+        node: &Arc<Node>,
+    ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
+        match std::mem::replace(state, State::Unloaded) {
+            State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
+            State::Unloaded if self.clock.now().0 < self.refuses_until.load(Ordering::Acquire) => {
+                Err(CoordinatorFailure::Unavailable(
+                    "its log could not be read or written a moment ago".to_owned(),
+                ))
+            }
+            // Those who wait are told by the dropping of what they wait for.
+            State::Loaded(_) | State::Unloaded => self.read(node).await,
+            State::Closed => {
+                *state = State::Closed;
+                Err(CoordinatorFailure::Stopping)
+            }
+        }
+    }
+
+    /// Its log could not be written, or read, and will not be at once.
+    fn rest(&self, ms: i64) {
+        self.refuses_until.store(self.clock.now().0 + ms, Ordering::Release);
+    }
+
+    fn put_back(&self, state: &mut State<C>, loaded: Box<Loaded<C>>) {
+        let deadline = loaded.core.deadline().map_or(NEVER, |deadline| deadline.0);
+        *state = State::Loaded(loaded);
+        if self.deadline.swap(deadline, Ordering::AcqRel) != deadline {
+            self.deadline_changed.notify_one();
+        }
+    }
+
+    /// Replays the log into a fresh core.
+    async fn read(&self, node: &Arc<Node>) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
+        let handle = self.handle(node)?;
+        let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
+        // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
+        let caught_up = tokio::time::timeout(METADATA_MAX, node.controller.catch_up(node.now())).await;
+        match caught_up {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
+            Err(_) => return Err(CoordinatorFailure::Unavailable("no controller answers".to_owned())),
+        }
+        // It is never closed.
+        let _permit = LOADS.acquire().await;
+        let (mut core, began) = ((self.kind.new)(), Instant::now());
+        let source = Arc::clone(&handle);
+        let bytes_max = usize::try_from(node.config().tailrace_decompressed_bytes_max).unwrap_or(usize::MAX);
+        let replayed = tokio::task::spawn_blocking(move || {
+            let report = replay(&mut core, &source, bytes_max)?;
+            Ok::<_, super::replay::ReplayFailure>((core, report))
+        });
+        let unavailable = |reason: String| {
+            tracing::error!(partition = %handle.id, %reason, "a coordinator could not be loaded");
+            CoordinatorFailure::Unavailable(reason)
+        };
+        let (core, report) = match replayed.await {
+            Ok(Ok(replayed)) => replayed,
+            Ok(Err(error)) => {
+                // Only mending, or somebody's decision, changes that.
+                if error.is_damage() {
+                    self.rest(DAMAGED_MS);
+                }
+                return Err(unavailable(error.to_string()));
+            }
+            Err(error) => return Err(unavailable(error.to_string())),
+        };
+        if report.records > 0 {
+            tracing::info!(
+                partition = %handle.id, records = report.records, skipped = report.skipped,
+                ms = began.elapsed().as_millis(), "a coordinator was loaded"
+            );
+        }
+        let mut loaded = Box::new(Loaded {
+            core,
+            handle: Arc::clone(&handle),
+            next_token: 0,
+            waiting: HashMap::new(),
+            epoch,
+            appended_to: Awaited {
+                at: HighWatermark(report.end.get()),
+                epoch: handle.reader.log().epoch_at(report.end.plus(-1)).unwrap_or(epoch),
+            },
+        });
+        let image = node.image();
+        let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
+        let release = self.carry_out(node, &mut loaded, effects).await?;
+        let (node, kind, partition) = (Arc::clone(node), self.kind, self.partition);
+        tokio::spawn(async move { release.perform(&node, kind, partition).await });
+        Ok(loaded)
+    }
+
+    fn handle(&self, node: &Node) -> Result<Arc<PartitionHandle>, CoordinatorFailure> {
+        let unavailable = |reason: &str| CoordinatorFailure::Unavailable(reason.to_owned());
+        let topic = node.topics().by_name(self.kind.topic);
+        let topic = topic.ok_or_else(|| unavailable("its topic does not exist"))?;
+        match topic.partition(self.partition) {
+            Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
+            Some(PartitionSlot::Offline(offline)) => Err(unavailable(&offline.reason)),
+            Some(PartitionSlot::Elsewhere) => Err(CoordinatorFailure::Elsewhere),
+            None => Err(unavailable("its partition does not exist")),
+        }
+    }
+
+    /// Appends what a step wants appended.
+    async fn carry_out(
+        &self,
+        node: &Arc<Node>,
+        loaded: &mut Loaded<C>,
+        effects: Effects<C>,
+    ) -> Result<Release<C>, CoordinatorFailure> {
+        let failed = |reason: String| {
+            tracing::error!(coordinator = self.kind.name, partition = self.partition, %reason, "an append failed");
+            self.rest(REFUSED_MS);
+            CoordinatorFailure::Unavailable(reason)
+        };
+        let full = || {
+            tracing::warn!(
+                coordinator = self.kind.name,
+                partition = self.partition,
+                "no space for an append"
+            );
+            self.rest(REFUSED_MS);
+            CoordinatorFailure::Unavailable("the disk is full".to_owned())
+        };
+        for wanted in &effects.appends {
+            // The wall clock: these are the times that people see in the log.
+            let now = node.now();
+            let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
+            let appended = match append_in_epoch(node, &loaded.handle, batch, loaded.epoch, now).await {
+                Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
+                // It goes on by itself when there is room again.
+                Err(AppendFailure::Refused(AppendError::Full)) => return Err(full()),
+                appended => appended.map_err(|failure| failed(format!("{failure:?}")))?,
+            };
+            loaded.appended_to = loaded.appended_to.max((&appended).into());
+        }
+        let waiting = &mut loaded.waiting;
+        let addressed = |(token, reply)| Some((waiting.remove(&token)?, reply));
+        Ok(Release {
+            handle: Arc::clone(&loaded.handle),
+            committed_at: loaded.appended_to,
+            replies: effects.replies.into_iter().filter_map(addressed).collect(),
+            work: effects.work,
+        })
+    }
+
+    /// Calls the core when its deadline has come, until the server stops.
+    pub(super) async fn run_timer(self: Arc<Self>, node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
+        loop {
+            let deadline = self.deadline.load(Ordering::Acquire);
+            let due = async {
+                match deadline {
+                    NEVER => std::future::pending().await,
+                    deadline => tokio::time::sleep(self.clock.until(TimestampMs(deadline))).await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = self.deadline_changed.notified() => continue,
+                () = stopped(&mut stopping) => return,
+            }
+            let ticked = self.nudge(&node, C::tick).await;
+            if ticked == Err(CoordinatorFailure::Elsewhere) {
+                self.deadline.store(NEVER, Ordering::Release);
+            } else if ticked.is_err() {
+                // The disk may be full for a while, and each try reads the log.
+                tokio::time::sleep(FAILURE_PAUSE).await;
+            } else if self.deadline.load(Ordering::Acquire) == deadline {
+                // A core may have been called early.
+                tokio::time::sleep(TICK_PAUSE).await;
+            }
+        }
+    }
+
+    /// Lets everybody who waits know that there will be no answer.
+    pub(super) async fn close(&self) {
+        *self.state.lock().await = State::Closed;
+    }
+}
+
+/// Least time between two calls of a core that leaves its deadline where it was.
+const TICK_PAUSE: Duration = Duration::from_millis(5);
+
+/// Time after which a core that failed is tried again when its deadline has come.
+const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the end of a transaction was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum MarkerFailure {
+    /// There is no coordinator to tell.
+    #[error(transparent)]
+    Coordinator(#[from] CoordinatorFailure),
+    /// The partition refuses it.
+    #[error("the partition refuses the marker: {0:?}")]
+    Refused(AppendFailure),
+}
+
+impl<C: Coordinator> Release<C> {
+    async fn run(self, node: &Arc<Node>, shard: &Arc<Shard<C>>) {
+        self.perform(node, shard.kind, shard.partition).await;
+    }
+
+    /// Waits for the commit; then answers, and does the work.
+    async fn perform(self, node: &Arc<Node>, kind: &'static Kind<C>, partition: i32) {
+        if (self.replies.is_empty() && self.work.is_empty())
+            || !committed_to(&self.handle, self.committed_at).await
+        {
+            // The senders are dropped: those who wait are told that the coordinator is gone.
+            return;
+        }
+        for (answer, reply) in self.replies {
+            // Its client may have gone.
+            let _ = answer.send(reply);
+        }
+        for work in self.work {
+            (kind.perform)(Arc::clone(node), partition, work).await;
+        }
+    }
+}
+
+async fn committed_to(handle: &PartitionHandle, committed_at: Awaited) -> bool {
+    match handle.wait_committed(committed_at) {
+        None => true,
+        Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
+    }
+}

@@ -1,0 +1,220 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_coordination::coordinator::{
+    Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
+};
+use tailrace_types::TimestampMs;
+use tempfile::TempDir;
+
+use super::runtime::{Kind, Runtime};
+use super::{CoordinatorFailure, SteadyClock};
+use crate::node::Node;
+use crate::start::RunningNode;
+use crate::testing::start_in;
+
+/// Counts how often each name was asked for. It answers `later` when its time has come.
+#[derive(Default)]
+struct Counter {
+    counts: BTreeMap<String, u64>,
+    later: Option<(TimestampMs, Token)>,
+    metadata_changes: u64,
+}
+
+enum Event {
+    Count(Token, String),
+    Later(Token, i64),
+    Changes(Token),
+    Panic,
+}
+
+impl Coordinator for Counter {
+    type Event = Event;
+    type Reply = u64;
+    type Work = std::convert::Infallible;
+
+    fn replay(&mut self, entry: Replayed<'_>) -> Result<(), ReplayError> {
+        let Replayed::Record { key, value: Some(value), .. } = entry else {
+            return Err(ReplayError("not a count".to_owned()));
+        };
+        let count = u64::from_be_bytes(value.try_into().expect("eight bytes"));
+        self.counts.insert(String::from_utf8_lossy(key).into_owned(), count);
+        Ok(())
+    }
+
+    fn loaded(&mut self, _: &Moment<'_>) -> Effects<Self> {
+        Effects::default()
+    }
+
+    fn step(&mut self, event: Event, moment: &Moment<'_>) -> Effects<Self> {
+        match event {
+            Event::Count(token, name) => {
+                let count = self.counts.entry(name.clone()).or_default();
+                *count += 1;
+                let mut effects = Effects::reply(token, *count);
+                let value = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
+                effects.append(vec![CoordinatorRecord { key: name.into(), value }]);
+                effects
+            }
+            Event::Later(token, ms) => {
+                self.later = Some((TimestampMs(moment.now.0 + ms), token));
+                Effects::default()
+            }
+            Event::Changes(token) => Effects::reply(token, self.metadata_changes),
+            Event::Panic => panic!("a core's mistake"),
+        }
+    }
+
+    fn metadata_changed(&mut self, _: &Moment<'_>) -> Effects<Self> {
+        self.metadata_changes += 1;
+        Effects::default()
+    }
+
+    fn deadline(&self) -> Option<TimestampMs> {
+        self.later.map(|(at, _)| at)
+    }
+
+    fn tick(&mut self, moment: &Moment<'_>) -> Effects<Self> {
+        match self.later {
+            Some((at, token)) if at <= moment.now => {
+                self.later = None;
+                Effects::reply(token, 1)
+            }
+            _ => Effects::default(),
+        }
+    }
+}
+
+const PARTITIONS: i32 = 20;
+
+static COUNTERS: Kind<Counter> = Kind {
+    name: "counter",
+    topic: tailrace_metadata::SHARE_GROUP_STATE_TOPIC,
+    partitions: |_| PARTITIONS,
+    settings: |_| Vec::new(),
+    new: Counter::default,
+    perform: |_, _, work| match work {},
+};
+
+struct Rig {
+    running: RunningNode,
+    counters: Arc<Runtime<Counter>>,
+}
+
+impl Rig {
+    async fn start(folder: &TempDir) -> Self {
+        let running = start_in(folder, &[]).await;
+        let counters = Arc::new(Runtime::new(&COUNTERS, SteadyClock::start()));
+        Self { running, counters }
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        self.running.node()
+    }
+
+    async fn count(&self, name: &str) -> Result<u64, CoordinatorFailure> {
+        let owned = name.to_owned();
+        let pending =
+            self.counters.submit(self.node(), name, move |token| Event::Count(token, owned)).await?;
+        pending.reply().await
+    }
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    for expected in 1..=3 {
+        assert_eq!(rig.count("a").await, Ok(expected));
+    }
+    assert_eq!(rig.count("b").await, Ok(1));
+    rig.running.stop().await;
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(4));
+    assert_eq!(rig.count("b").await, Ok(2));
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_while_the_topic_is_being_created_waits_for_it() {
+    let folder = TempDir::new().unwrap();
+    let rig = Arc::new(Rig::start(&folder).await);
+    let count = || {
+        let rig = Arc::clone(&rig);
+        tokio::spawn(async move { rig.count("a").await })
+    };
+    let first = count();
+    let mut others = Vec::new();
+    while !first.is_finished() {
+        others.push(count());
+        tokio::task::yield_now().await;
+    }
+    let mut counts = vec![first.await.unwrap()];
+    for other in others {
+        counts.push(other.await.unwrap());
+    }
+    let failed = counts.iter().find(|count| count.is_err());
+    assert_eq!(failed, None, "of {}", counts.len());
+    Arc::into_inner(rig).unwrap().running.stop().await;
+}
+
+#[tokio::test]
+async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1));
+    let failed = rig.counters.submit(rig.node(), "a", |_| Event::Panic).await;
+    assert_eq!(failed.err(), Some(CoordinatorFailure::Reloaded));
+    assert_eq!(rig.count("a").await, Ok(2));
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn answers_keep_the_order_of_their_events_and_time_brings_its_own() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    let mut pending = Vec::new();
+    for _ in 0..100 {
+        let counted = |token| Event::Count(token, "a".to_owned());
+        pending.push(rig.counters.submit(rig.node(), "a", counted).await.unwrap());
+    }
+    for (number, pending) in (1..).zip(pending) {
+        assert_eq!(pending.reply().await, Ok(number));
+    }
+    let later = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 30)).await.unwrap();
+    assert_eq!(later.reply().await, Ok(1));
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1));
+    let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
+    let running = tokio::spawn(async move { counters.run(&node).await });
+    let changes = |rig: &Rig| {
+        let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
+        async move { counters.submit(&node, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
+    };
+    // It begins to listen at some moment; topics are created until it has heard of one.
+    let mut number = 0;
+    while changes(&rig).await == 0 {
+        number += 1;
+        let create = tailrace_metadata::CreateTopic::with_defaults(
+            &format!("topic-{number}"),
+            tailrace_types::TopicId::from_random(tailrace_runtime::random::bytes16()),
+            rig.node().now(),
+            tailrace_metadata::Requester::Client,
+        );
+        let command = tailrace_metadata::Command::CreateTopic(create);
+        rig.node().controller.execute(command, rig.node().now()).await.unwrap();
+    }
+    let waits = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
+    let all = rig.counters.submit_all(rig.node(), Event::Changes).await;
+    assert_eq!(all.len(), PARTITIONS as usize);
+    rig.running.stop().await;
+    assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));
+    running.await.unwrap();
+}

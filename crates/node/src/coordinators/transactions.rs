@@ -1,0 +1,380 @@
+//! Coordinators of transactions as the shell runs them, and the writing of their markers.
+//!
+//! A prepared transaction is completed by a writer: a task that appends a marker to each partition, waits until all are
+//! committed, and reports that. For one transactional id there is never more than one writer, because a marker that is
+//! written again later could end the next transaction of a producer of the classic protocol. For the same reason what the
+//! coordinator wanted written is written only if it still wants it when the writer begins; otherwise it is asked anew.
+//!
+//! A transaction is complete only when one generation of its coordinator has written all of its markers: each partition then refuses
+//! those of every generation before, which may still be on their way. What was written in part for an earlier generation is written
+//! again.
+//!
+//! A writer tries until it succeeds, the server stops, or another node coordinates; after a start the coordinator asks again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::transactions::{
+    TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
+    WriteMarkers,
+};
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
+use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
+
+use super::runtime::{Kind, Performed};
+use super::{CoordinatorFailure, MarkerFailure, Runtime};
+use crate::ask::{AppendMarkers, ask};
+use crate::cluster::leaders::leader_of;
+use crate::node::Node;
+use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+use tailrace_runtime::stopped;
+
+/// Pauses between two attempts: the first, and the longest; each is twice the one before.
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// Coordinators of transactions.
+pub(super) static TRANSACTIONS: Kind<TransactionCoordinator> = Kind {
+    name: "transaction",
+    topic: TRANSACTION_STATE_TOPIC,
+    partitions: |config| config.transaction_state_log_num_partitions,
+    settings,
+    new: TransactionCoordinator::new,
+    perform,
+};
+
+fn settings(config: &BrokerConfig) -> Vec<(&'static str, String)> {
+    vec![
+        ("cleanup.policy", "compact".to_owned()),
+        ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
+    ]
+}
+
+/// Who is writing markers. One entry per transaction that is being completed.
+#[derive(Debug, Default)]
+pub struct MarkerWriters {
+    /// By transactional id; true if there may be more to write than the writer has looked at.
+    busy: Mutex<HashMap<String, bool>>,
+}
+
+impl MarkerWriters {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if the caller is to write; otherwise who writes already looks once more.
+    fn begin(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if let Some(more) = busy.get_mut(transactional_id) {
+            *more = true;
+            return false;
+        }
+        busy.insert(transactional_id.to_owned(), false);
+        true
+    }
+
+    /// True if the writer may go; false if it has to look once more.
+    fn end(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if busy.get_mut(transactional_id).is_some_and(std::mem::take) {
+            return false;
+        }
+        busy.remove(transactional_id);
+        true
+    }
+}
+
+fn perform(node: Arc<Node>, shard: i32, work: TransactionWork) -> Performed {
+    let TransactionWork::WriteMarkers(markers) = work;
+    Box::pin(async move {
+        if node.coordinators.marker_writers.begin(&markers.transactional_id) {
+            tokio::spawn(write_until_done(node, shard, markers));
+        }
+    })
+}
+
+async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
+    let mut stopping = node.stopping.subscribe();
+    let transactional_id = markers.transactional_id.clone();
+    let mut wanted = Some(markers);
+    loop {
+        tokio::select! {
+            () = complete(&node, shard, &transactional_id, wanted.take()) => {}
+            () = stopped(&mut stopping) => return,
+        }
+        if node.coordinators.marker_writers.end(&transactional_id) {
+            return;
+        }
+    }
+}
+
+/// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if that is known.
+async fn complete(node: &Arc<Node>, shard: i32, transactional_id: &str, mut wanted: Option<WriteMarkers>) {
+    let mut pause = Pause::default();
+    loop {
+        match attempt(node, shard, transactional_id, wanted.take()).await {
+            // Whoever coordinates now writes.
+            Ok(()) | Err(CoordinatorFailure::Elsewhere) => return,
+            Err(failure) => {
+                tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
+                pause.wait().await;
+            }
+        }
+    }
+}
+
+async fn attempt(
+    node: &Arc<Node>,
+    shard: i32,
+    transactional_id: &str,
+    wanted: Option<WriteMarkers>,
+) -> Result<(), CoordinatorFailure> {
+    let needed = match wanted {
+        // The usual case costs neither a question nor a wait for what others have written since.
+        Some(wanted) if needed_in(node, shard, &wanted).await.is_some() => Some(wanted),
+        _ => ask_markers(node, shard, transactional_id).await?,
+    };
+    let Some(markers) = needed else { return Ok(()) };
+    let epoch = write_all(node, shard, &markers).await?;
+    let is_the_same = move |_: &TransactionCoordinator, now: LeaderEpoch| now == epoch;
+    let event = move |token| TransactionEvent::MarkersWritten { token, markers };
+    let noted = node.coordinators.transactions.submit_if(node, shard, is_the_same, event).await?;
+    noted.ok_or(CoordinatorFailure::Reloaded)?.reply().await?;
+    Ok(())
+}
+
+/// The generation of the coordinator to which that is still what the transaction needs. That it once was is committed: see
+/// `Coordinator::step`.
+async fn needed_in(node: &Arc<Node>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
+    let look = |core: &TransactionCoordinator, epoch| core.needs(markers).then_some(epoch);
+    node.coordinators.transactions.peek(node, shard, look).await.flatten()
+}
+
+async fn ask_markers(
+    node: &Arc<Node>,
+    shard: i32,
+    transactional_id: &str,
+) -> Result<Option<WriteMarkers>, CoordinatorFailure> {
+    let id = transactional_id.to_owned();
+    let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
+    match node.coordinators.transactions.submit_to(node, shard, event).await?.reply().await? {
+        TransactionReply::Markers(needed) => Ok(needed),
+        _ => Ok(None),
+    }
+}
+
+/// Writes a marker to every partition, however long it takes, for as long as one generation of the coordinator needs them: which one, is
+/// the result. Afterwards the same markers might end a later transaction.
+///
+/// # Errors
+/// [`CoordinatorFailure::Reloaded`] if something else is needed now, or by another generation.
+async fn write_all(
+    node: &Arc<Node>,
+    shard: i32,
+    markers: &WriteMarkers,
+) -> Result<LeaderEpoch, CoordinatorFailure> {
+    let mut left = markers.partitions.clone();
+    let mut pause = Pause::default();
+    let epoch = needed_in(node, shard, markers).await.ok_or(CoordinatorFailure::Reloaded)?;
+    let marker = TransactionMarker {
+        producer_id: markers.producer.id,
+        producer_epoch: markers.producer.epoch,
+        coordinator_epoch: epoch.get(),
+        committed: markers.committed,
+        epochs_are_bumped: markers.protocol == TransactionProtocol::EpochPerTransaction,
+    };
+    loop {
+        left = write_round(node, marker, left).await;
+        if left.is_empty() {
+            return Ok(epoch);
+        }
+        if pause.is_longest() {
+            let (transactional_id, partitions) = (&markers.transactional_id, left.len());
+            tracing::warn!(transactional_id, partitions, %epoch, "markers of a transaction are still to be written");
+        }
+        pause.wait().await;
+        if needed_in(node, shard, markers).await != Some(epoch) {
+            return Err(CoordinatorFailure::Reloaded);
+        }
+    }
+}
+
+/// Has `node` write the markers for partitions that it leads. Returns those where it has to be done again.
+async fn write_elsewhere(
+    here: &Node,
+    node: NodeId,
+    marker: TransactionMarker,
+    partitions: BTreeSet<TopicPartition>,
+) -> BTreeSet<TopicPartition> {
+    match ask(&here.links, node, AppendMarkers::new(marker, &partitions)).await {
+        Ok(over) => over.left_of(partitions),
+        Err(error) => {
+            tracing::warn!(%node, %error, "a node could not be asked to write a transaction's markers");
+            partitions
+        }
+    }
+}
+
+/// Appends to all partitions, then waits for all of them. Returns those where it has to be done again.
+async fn write_round(
+    here: &Arc<Node>,
+    marker: TransactionMarker,
+    partitions: BTreeSet<TopicPartition>,
+) -> BTreeSet<TopicPartition> {
+    let mut appended = Vec::with_capacity(partitions.len());
+    let mut again = BTreeSet::new();
+    let (led_here, elsewhere) = by_leader(here, partitions);
+    let others = elsewhere.into_iter().map(|(node, partitions)| {
+        let here = Arc::clone(here);
+        tokio::spawn(async move { write_elsewhere(&here, node, marker, partitions).await })
+    });
+    let others: Vec<_> = others.collect();
+    for partition in led_here {
+        match mark(here, &partition, marker).await {
+            Ok(Marked::At(handle, committed_at)) => appended.push((partition, handle, committed_at)),
+            Ok(Marked::NotNeeded) => {}
+            Err(failure) => {
+                tracing::warn!(%partition, ?failure, "a transaction's marker could not be written yet");
+                again.insert(partition);
+            }
+        }
+    }
+    for (partition, handle, committed_at) in appended {
+        if !committed(&handle, committed_at).await {
+            again.insert(partition);
+        }
+    }
+    for other in others {
+        // Only a panic there, which is told here.
+        again.extend(other.await.expect("asking another node does not panic"));
+    }
+    again
+}
+
+type Partitions = BTreeSet<TopicPartition>;
+
+/// The partitions that this node leads, or that nobody does as far as it knows; and those of others.
+fn by_leader(here: &Node, partitions: Partitions) -> (Partitions, HashMap<NodeId, Partitions>) {
+    let (mut led_here, mut elsewhere) = (BTreeSet::new(), HashMap::<NodeId, Partitions>::new());
+    for partition in partitions {
+        let topic = here.topics().by_name(partition.topic.as_str());
+        let leader = topic.and_then(|topic| leader_of(here, &topic, partition.partition.0));
+        match leader.map(|(node, _)| node).filter(|node| *node != here.id()) {
+            Some(node) => drop(elsewhere.entry(node).or_default().insert(partition)),
+            None => drop(led_here.insert(partition)),
+        }
+    }
+    (led_here, elsewhere)
+}
+
+/// What became of a marker.
+pub(crate) enum Marked {
+    /// It counts when it is committed.
+    At(Arc<PartitionHandle>, Awaited),
+    /// The partition does not exist any more, or has seen a later generation of the producer, which came after this
+    /// marker's end.
+    NotNeeded,
+}
+
+async fn mark(
+    node: &Arc<Node>,
+    partition: &TopicPartition,
+    marker: TransactionMarker,
+) -> Result<Marked, AppendFailure> {
+    let topic = node.topics().by_name(partition.topic.as_str());
+    let handle = match topic.as_ref().and_then(|topic| topic.partition(partition.partition.0)) {
+        None => return Ok(Marked::NotNeeded),
+        Some(PartitionSlot::Offline(_)) => return Err(AppendFailure::Gone),
+        Some(PartitionSlot::Elsewhere) => return Err(AppendFailure::NotLeader),
+        Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
+    };
+    match append_any_marker(node, &handle, marker).await {
+        Ok(committed_at) => Ok(Marked::At(handle, committed_at)),
+        Err(AppendFailure::Refused(AppendError::Producer(error @ ProducerError::StaleEpoch { .. }))) => {
+            tracing::info!(%partition, %error, "a transaction's marker is not needed");
+            Ok(Marked::NotNeeded)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Appends a marker to any partition. The coordinator of groups is told of those in its own topic.
+///
+/// # Errors
+/// As `append_marker`.
+pub async fn append_any_marker(
+    node: &Arc<Node>,
+    handle: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+) -> Result<Awaited, AppendFailure> {
+    if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
+        return append_group_marker(node, handle, marker).await;
+    }
+    Ok((&append_marker(node, handle, marker, None).await?).into())
+}
+
+async fn append_group_marker(
+    node: &Arc<Node>,
+    handle: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+) -> Result<Awaited, AppendFailure> {
+    let groups = &node.coordinators.groups;
+    match groups.append_marker(node, handle.id.partition.0, marker).await {
+        Ok(committed_at) => Ok(committed_at),
+        Err(MarkerFailure::Refused(failure)) => Err(failure),
+        // Tried again: the coordinator has to know of the marker, or its offsets would stay undecided.
+        Err(MarkerFailure::Coordinator(_)) => Err(AppendFailure::Gone),
+    }
+}
+
+/// Waits for the commit. False if it will not come.
+pub async fn committed(handle: &PartitionHandle, committed_at: Awaited) -> bool {
+    match handle.wait_committed(committed_at) {
+        None => true,
+        Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
+    }
+}
+
+/// A pause that doubles.
+struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(PAUSE_FIRST)
+    }
+}
+
+impl Pause {
+    fn is_longest(&self) -> bool {
+        self.0 >= PAUSE_MAX
+    }
+
+    async fn wait(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(PAUSE_MAX);
+    }
+}
+
+/// The type of the runtime, for those who hold it.
+pub type Transactions = Runtime<TransactionCoordinator>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_writes_and_others_make_it_look_again() {
+        let writers = MarkerWriters::default();
+        assert!(writers.begin("a"));
+        assert!(writers.begin("b"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.end("a"));
+        assert!(writers.end("a"));
+        assert!(writers.end("b"));
+        assert!(writers.begin("a"));
+    }
+}

@@ -1,0 +1,173 @@
+//! One running node: what it keeps, without a client protocol.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_log::DamagedRange;
+use tailrace_metadata::MetadataImage;
+use tailrace_types::{NodeId, TimestampMs};
+use tokio::sync::Mutex;
+
+use crate::cleaner::Cleaner;
+use crate::cluster::{LinkUser, Links, Receiver};
+use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::coordinators::Coordinators;
+use crate::dirty::DirtyPages;
+use crate::metrics::NodeMetrics;
+use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
+use crate::relay::Relay;
+use crate::scrubber::Scrubber;
+use crate::share::ShareGroups;
+use crate::space::DiskSpace;
+use crate::taps::Taps;
+use tailrace_runtime::clock::wall_clock;
+
+/// One running node.
+pub struct Node {
+    /// What it counts.
+    pub metrics: Arc<NodeMetrics>,
+    /// Links to the other nodes.
+    pub links: Arc<Links>,
+    /// What other nodes say; absent of a node that is alone.
+    pub(crate) receiver: Option<Arc<Receiver>>,
+    /// The metadata.
+    pub controller: ControllerShell,
+    pub(crate) cleaner: Cleaner,
+    pub(crate) scrubber: Scrubber,
+    /// Coordinators of groups and transactions.
+    pub coordinators: Coordinators,
+    /// Share groups' records in flight, and their clients' sessions.
+    pub share: ShareGroups,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) stepper: Stepper,
+    pub(crate) dirty: Arc<DirtyPages>,
+    /// Batches on their way to the leaders of their partitions.
+    pub(crate) relay: Relay,
+    /// Who speaks to the other nodes over the same links.
+    pub(crate) link_user: Option<Arc<dyn LinkUser>>,
+    /// Who hears of what is appended.
+    pub taps: Taps,
+    /// Producer ids that were reserved for this node.
+    pub producer_ids: Mutex<ProducerIdBlock>,
+    /// The cluster that it belongs to.
+    pub cluster_id: String,
+    /// The data folder, as DescribeLogDirs shows it.
+    pub data_dir: std::path::PathBuf,
+    /// The room on its disk.
+    pub(crate) space: DiskSpace,
+    /// Set when the server is stopping: connections finish what they have and close.
+    pub stopping: tokio::sync::watch::Sender<bool>,
+}
+
+impl Node {
+    /// The wall clock.
+    pub fn now(&self) -> TimestampMs {
+        wall_clock()
+    }
+
+    /// Topics as they are now.
+    pub fn topics(&self) -> arc_swap::Guard<Arc<TopicTable>> {
+        self.controller.topics()
+    }
+
+    /// Metadata as it is now.
+    pub fn image(&self) -> Arc<MetadataImage> {
+        self.controller.image()
+    }
+
+    /// The settings as they are now.
+    pub fn config(&self) -> Arc<BrokerConfig> {
+        Arc::clone(self.image().broker())
+    }
+
+    /// Its number.
+    pub fn id(&self) -> NodeId {
+        self.config().node()
+    }
+
+    /// How long another node has been silent, if it was heard of at all.
+    pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
+        self.receiver.as_ref()?.silence(node)
+    }
+
+    /// Where clients are told to connect to: the advertised listener, or the address that this client reached.
+    pub fn advertised(&self, local: SocketAddr) -> AdvertisedListener {
+        match &self.config().advertised_listeners {
+            Some(advertised) => advertised.clone(),
+            None => AdvertisedListener { host: local.ip().to_canonical().to_string(), port: local.port() },
+        }
+    }
+
+    /// The metadata, and every partition, that cannot be written or read, with the reason: what makes `/healthz` fail.
+    pub fn problems(&self) -> Vec<String> {
+        let topics = self.topics();
+        let mut problems = Vec::new();
+        if let Some(reason) = self.controller.halted() {
+            problems.push(format!("the metadata log takes no writes: {reason}"));
+        }
+        for topic in topics.iter() {
+            for (number, slot) in topic.partitions.iter().enumerate() {
+                match slot {
+                    PartitionSlot::Offline(offline) => {
+                        problems.push(format!("{}-{number} is offline: {}", topic.name, offline.reason));
+                    }
+                    PartitionSlot::Online(handle) => {
+                        let halted = handle.halted();
+                        problems.extend(
+                            halted.iter().map(|reason| format!("{} takes no writes: {reason}", handle.id)),
+                        );
+                        // One of several replicas is mended, and others serve.
+                        if halted.is_none() && !handle.is_replica() {
+                            let damaged = handle.reader.log().damaged();
+                            problems.extend(
+                                damaged.iter().map(|found| format!("{} is damaged at {found}", handle.id)),
+                            );
+                        }
+                    }
+                    PartitionSlot::Elsewhere => {}
+                }
+            }
+        }
+        problems
+    }
+
+    /// What serves and needs attention all the same, with the reason: named by `/healthz`, which does not fail.
+    pub fn warnings(&self) -> Vec<String> {
+        let uncleanable = self.cleaner.uncleanable().into_iter();
+        let uncleanable = uncleanable.map(|(id, reason)| format!("{id} is not compacted any more: {reason}"));
+        let warnings = self.disk_warning().into_iter().chain(uncleanable).chain(self.nodes_away());
+        warnings.chain(self.being_mended()).collect()
+    }
+
+    /// What of replicas is damaged, and mended from the others; and what none of them has.
+    fn being_mended(&self) -> Vec<String> {
+        let topics = self.topics();
+        let metadata = self.controller.handle();
+        let replicas = topics.online().chain(std::iter::once(&metadata));
+        let damaged = replicas.filter(|handle| handle.is_replica()).flat_map(|handle| {
+            let damaged = handle.reader.log().damaged().into_iter();
+            let state = |found: &DamagedRange| match found.is_lost {
+                true => "not mended: no replica has it",
+                false => "being mended",
+            };
+            damaged.map(move |found| format!("{} is damaged, and is {}: {found}", handle.id, state(&found)))
+        });
+        damaged.collect()
+    }
+
+    /// Other nodes that this one has no connection to.
+    fn nodes_away(&self) -> Vec<String> {
+        let Some(peers) = self.links.peers() else { return Vec::new() };
+        let (image, own) = (self.image(), self.id());
+        let nodes = image.nodes().map(|node| node.registration.node);
+        let away = nodes.filter(|node| *node != own && !peers.is_up(*node));
+        away.map(|node| format!("there is no connection to node {node}")).collect()
+    }
+
+    /// Set while the disk is full or nearly so.
+    pub(crate) fn disk_warning(&self) -> Option<String> {
+        self.space.warning(&self.data_dir, self.config().tailrace_disk_free_warning_bytes)
+    }
+}

@@ -1,0 +1,188 @@
+//! Appending a validated batch, or the marker that ends a transaction: on the event loop where that is quick, on a worker thread where the disk may block.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_records::{BatchHeader, Validated};
+use tailrace_replication::raft::ProposeError;
+use tailrace_replication::{AppendError, Appended, TransactionMarker, VerificationGuard};
+use tailrace_types::{LeaderEpoch, TimestampMs};
+
+use crate::node::Node;
+use crate::partitions::handle::{Core, PartitionHandle};
+use crate::taps::{TapRange, Wanted};
+
+/// Why nothing was appended.
+#[derive(Debug)]
+pub enum AppendFailure {
+    /// The partition was deleted, or the server is stopping.
+    Gone,
+    /// Another node leads the partition, or none does.
+    NotLeader,
+    /// Too much is waiting for the other replicas.
+    TooFewReplicas,
+    /// See the error.
+    Refused(AppendError),
+}
+
+impl From<ProposeError> for AppendFailure {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::NotLeader { .. } | ProposeError::OwnRemoval => Self::NotLeader,
+            ProposeError::Busy => Self::TooFewReplicas,
+            ProposeError::Append(error) => Self::Refused(error),
+        }
+    }
+}
+
+/// What is appended, and in which epoch alone, if that matters.
+struct Entry {
+    what: What,
+    only_in: Option<LeaderEpoch>,
+    now: TimestampMs,
+}
+
+enum What {
+    Batch { batch: Validated, guard: Option<VerificationGuard>, wanted: Wanted },
+    Marker(TransactionMarker),
+}
+
+impl Entry {
+    fn append_to(&self, core: &mut Core) -> Result<Appended, AppendFailure> {
+        let epoch = core.leads().ok_or(AppendFailure::NotLeader)?;
+        if self.only_in.is_some_and(|only| only != epoch) {
+            return Err(AppendFailure::NotLeader);
+        }
+        Ok(match &self.what {
+            What::Batch { batch, guard, .. } => core.append(&batch.header, &batch.bytes, *guard, self.now)?,
+            What::Marker(marker) => core.append_marker(marker, self.now)?,
+        })
+    }
+}
+
+/// Appends `batch` and sets off what follows from it: a sync if one is due, and word to those who wait.
+///
+/// What was appended is followed up even if the caller is dropped meanwhile.
+pub async fn append(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    now: TimestampMs,
+    wanted: Wanted,
+) -> Result<Appended, AppendFailure> {
+    let what = What::Batch { batch, guard: None, wanted };
+    append_entry(node, partition, Entry { what, only_in: None, now }).await
+}
+
+/// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
+pub async fn append_in_epoch(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    epoch: LeaderEpoch,
+    now: TimestampMs,
+) -> Result<Appended, AppendFailure> {
+    let what = What::Batch { batch, guard: None, wanted: Wanted::BY_NOBODY };
+    append_entry(node, partition, Entry { what, only_in: Some(epoch), now }).await
+}
+
+/// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
+pub async fn append_verified(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    batch: Validated,
+    guard: VerificationGuard,
+    now: TimestampMs,
+    wanted: Wanted,
+) -> Result<Appended, AppendFailure> {
+    let what = What::Batch { batch, guard: Some(guard), wanted };
+    append_entry(node, partition, Entry { what, only_in: None, now }).await
+}
+
+/// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
+///
+/// The transaction is decided for readers when the marker is committed: see [`PartitionHandle::wait_committed`]. A coordinator's own
+/// partition takes it in the epoch in which the coordinator was loaded only.
+pub async fn append_marker(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    marker: TransactionMarker,
+    only_in: Option<LeaderEpoch>,
+) -> Result<Appended, AppendFailure> {
+    let entry = Entry { what: What::Marker(marker), only_in, now: node.now() };
+    let appended = append_entry(node, partition, entry).await;
+    if appended.is_ok() {
+        node.metrics.transaction_marker(marker.committed);
+    }
+    appended
+}
+
+/// Draws the guard for a batch that would begin a transaction here, before its coordinator is asked (KIP-890).
+/// `epochs_are_bumped`: the producer's epoch is raised with each transaction.
+pub async fn begin_verification(
+    partition: &Arc<PartitionHandle>,
+    header: &BatchHeader,
+    epochs_are_bumped: bool,
+    now: TimestampMs,
+) -> Result<VerificationGuard, AppendFailure> {
+    let begun = partition.with(|core| core.begin_verification(header, epochs_are_bumped, now));
+    begun.await.ok_or(AppendFailure::Gone)
+}
+
+/// The same, if the batch needs verification.
+pub async fn begin_verification_if_needed(
+    partition: &Arc<PartitionHandle>,
+    header: &BatchHeader,
+    epochs_are_bumped: bool,
+    now: TimestampMs,
+) -> Option<VerificationGuard> {
+    partition.with(|core| core.begin_verification_if_needed(header, epochs_are_bumped, now)).await.flatten()
+}
+
+async fn append_entry(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    entry: Entry,
+) -> Result<Appended, AppendFailure> {
+    partition.rouse();
+    let may_block = !partition.epoch_begun.load(Ordering::Acquire) || node.dirty.writes_may_block();
+    if may_block {
+        return append_on_worker(node, partition, entry).await;
+    }
+    let appended = partition.with(|core| append_to(core, node, partition, &entry));
+    appended.await.unwrap_or(Err(AppendFailure::Gone))
+}
+
+async fn append_on_worker(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    entry: Entry,
+) -> Result<Appended, AppendFailure> {
+    node.metrics.deferred_writes.inc();
+    let own = (Arc::clone(node), Arc::clone(partition));
+    let work = move |core: &mut Core| {
+        let (node, partition) = &own;
+        core.begin_epoch().map_err(AppendFailure::Refused)?;
+        partition.epoch_begun.store(true, Ordering::Release);
+        append_to(core, node, partition, &entry)
+    };
+    partition.with_on_worker(work).await.unwrap_or(Err(AppendFailure::Gone))
+}
+
+/// Under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.
+fn append_to(
+    core: &mut Core,
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    entry: &Entry,
+) -> Result<Appended, AppendFailure> {
+    let appended = entry.append_to(core)?;
+    if let What::Batch { batch, wanted, .. } = &entry.what
+        && appended.duplicate.is_none()
+    {
+        let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
+        let range = TapRange::new(appended.base_offset, to, batch.bytes.len());
+        node.taps.appended(node, partition, *wanted, range);
+    }
+    Ok(appended)
+}

@@ -1,0 +1,68 @@
+//! The flusher: a bounded pool of threads that makes appends durable, for all partitions together.
+//!
+//! Group commit: while one sync runs, appends gather, and the next sync serves all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use tailrace_log::LogError;
+use tailrace_replication::SyncOutcome;
+
+use crate::metrics::NodeMetrics;
+use crate::partitions::handle::PartitionHandle;
+use crate::partitions::workers::Workers;
+use tailrace_runtime::clock::wall_clock;
+
+/// The pool.
+pub struct Flusher(Workers);
+
+impl Flusher {
+    /// Starts `threads` threads.
+    ///
+    /// # Errors
+    /// The operating system's, if it gives no thread.
+    pub(crate) fn start(threads: usize, metrics: Arc<NodeMetrics>) -> std::io::Result<Self> {
+        let sync = move |partition: &Arc<PartitionHandle>| sync(partition, &metrics);
+        Workers::start("flush", threads, |partition| &partition.syncs, sync).map(Self)
+    }
+
+    /// Schedules a sync of everything appended to `partition` so far.
+    pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
+        self.0.schedule(partition);
+    }
+
+    /// Lets the queue run empty and ends the threads.
+    pub(crate) fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// True if another sync is due already.
+fn sync(partition: &Arc<PartitionHandle>, metrics: &NodeMetrics) -> bool {
+    let checkpoint = partition.checkpoint_due.swap(false, Ordering::AcqRel);
+    let Some(ticket) = partition.begin_sync(checkpoint) else { return false };
+    let started = Instant::now();
+    let result = ticket.run();
+    // What the records need was synced; only the checkpoint, or the snapshot beside it, found no room.
+    let is_unwritten = result.as_ref().is_err_and(LogError::is_no_space);
+    metrics.synced(started.elapsed(), result.is_ok() || is_unwritten);
+    let finished = partition.with_blocking(|core| core.finish_sync(&ticket, &result, wall_clock()));
+    // Deleted meanwhile: nobody waits for this sync, and its failure is no news.
+    let Some(outcome) = finished else { return false };
+    let was_unwritten = partition.checkpoint_unwritten.load(Ordering::Relaxed);
+    match &result {
+        Ok(()) if checkpoint => partition.checkpoint_unwritten.store(false, Ordering::Relaxed),
+        Ok(()) => {}
+        Err(error) if is_unwritten => {
+            // Tried again with the next round of checkpoints, without a word.
+            partition.checkpoint_unwritten.store(true, Ordering::Relaxed);
+            partition.checkpointed_at.store(-1, Ordering::Relaxed);
+            if !was_unwritten {
+                tracing::warn!(partition = %partition.id, %error, "no checkpoint was written, and no record is missing");
+            }
+        }
+        Err(error) => tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed"),
+    }
+    outcome == SyncOutcome::Again
+}

@@ -1,0 +1,329 @@
+//! The core of a partition behind one short lock, and what follows a change of it.
+//!
+//! Nobody holds the core. Who wants to change it passes a function to [`PartitionHandle::with`] or one of its siblings; what the
+//! change sets off elsewhere is found by comparing before and after, and done here:
+//!
+//! | what changed | what follows | under the lock |
+//! |---|---|---|
+//! | the replica has messages for others | they are sent, in their order | yes |
+//! | leadership was won or lost | the other rooms are told; those who waited for a commit are answered | yes |
+//! | it fell asleep, or woke | the ticker is told | yes |
+//! | bytes were written | they count for [`DirtyPages`](crate::dirty::DirtyPages) | no |
+//! | something is to be synced | the flusher gets it | no |
+//! | a segment was begun or closed | a checkpoint comes with the next sync | no |
+//! | a mark moved | those who wait are answered and woken | no |
+//! | it takes no more writes | everybody who waits is told | no |
+//! | it panicked | the partition is taken out of service | no |
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tailrace_replication::raft::Replica;
+use tailrace_replication::{AppendError, Partition, SyncTicket};
+use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use super::PartitionHandle;
+use tailrace_runtime::clock::wall_clock;
+use tailrace_runtime::disk::ServerDisk;
+
+/// A partition with its log on a disk of this server.
+pub type Core = Partition<ServerDisk>;
+
+type Guard = OwnedMutexGuard<Option<Core>>;
+
+/// The core. Absent once the partition is closed, deleted or out of service.
+///
+/// The lock is tokio's, so that waiting for it never blocks an event loop. FIFO.
+pub(super) struct CoreLock(Arc<Mutex<Option<Core>>>);
+
+impl CoreLock {
+    pub(super) fn new(core: Core) -> Self {
+        Self(Arc::new(Mutex::new(Some(core))))
+    }
+}
+
+/// What of a partition is compared before and after a change.
+struct Marks {
+    high_watermark: HighWatermark,
+    last_stable_offset: Offset,
+    log_start: Offset,
+    appended_bytes: u64,
+    rolls: u64,
+    sync_due: bool,
+}
+
+impl Marks {
+    fn of(partition: &PartitionHandle, core: &Core) -> Self {
+        let reader = &partition.reader;
+        Self {
+            high_watermark: reader.high_watermark(),
+            last_stable_offset: reader.last_stable_offset(),
+            log_start: reader.log_start(),
+            appended_bytes: reader.log().appended_bytes(),
+            rolls: reader.log().rolls(),
+            sync_due: core.sync_due(),
+        }
+    }
+
+    fn places(&self) -> (HighWatermark, Offset, Offset) {
+        (self.high_watermark, self.last_stable_offset, self.log_start)
+    }
+}
+
+/// What a change leaves to be done without the lock.
+#[must_use]
+enum Effects {
+    /// The core panicked, and is gone.
+    OutOfService,
+    Changed {
+        appended_bytes: u64,
+        is_sync_due: bool,
+        has_rolled: bool,
+        have_marks_moved: bool,
+        /// Why it takes no more writes.
+        halted: Option<String>,
+    },
+}
+
+impl Effects {
+    fn between(before: &Marks, after: &Marks, halted: Option<&str>) -> Self {
+        let appended_bytes = after.appended_bytes - before.appended_bytes;
+        Self::Changed {
+            appended_bytes,
+            is_sync_due: after.sync_due,
+            has_rolled: after.rolls != before.rolls,
+            have_marks_moved: after.places() != before.places(),
+            halted: halted.map(str::to_owned),
+        }
+    }
+
+    fn without_sync(mut self) -> Self {
+        if let Self::Changed { is_sync_due, .. } = &mut self {
+            *is_sync_due = false;
+        }
+        self
+    }
+}
+
+/// How a partition's handle ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The server stops.
+    Stopped,
+    /// The partition goes on elsewhere, or under another handle.
+    Elsewhere,
+    /// Its topic is deleted, here and on other nodes.
+    Deleted,
+}
+
+impl PartitionHandle {
+    /// Changes the core on an event loop: nothing that waits for a disk. `None` if there is no core any more.
+    ///
+    /// What follows from the change is done before this returns; also if the caller is dropped, once the change has begun.
+    pub(crate) async fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        let mut slot = self.core.0.lock().await;
+        let (result, effects) = self.change(&mut slot, change)?;
+        drop(slot);
+        self.act(effects);
+        result
+    }
+
+    /// The same on a thread that may block. Not for the runtime's workers: an append may hold the lock while it waits for one.
+    pub(crate) fn with_blocking<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        let mut slot = self.core.0.blocking_lock();
+        let (result, effects) = self.change(&mut slot, change)?;
+        drop(slot);
+        self.act(effects);
+        result
+    }
+
+    /// The same on a worker, for what may wait for a disk. The lock is never waited for there. What was begun is carried out even if the
+    /// caller is dropped meanwhile.
+    pub(crate) async fn with_on_worker<R: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Core) -> R + Send + 'static,
+    ) -> Option<R> {
+        let slot = Arc::clone(&self.core.0).lock_owned().await;
+        let partition = Arc::clone(self);
+        let work = move || partition.change_owned(slot, change);
+        tokio::task::spawn_blocking(work).await.ok().flatten()
+    }
+
+    fn change_owned<R>(self: &Arc<Self>, mut slot: Guard, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        let (result, effects) = self.change(&mut slot, change)?;
+        drop(slot);
+        self.act(effects);
+        result
+    }
+
+    /// Plans a sync of what was appended so far, with a checkpoint behind it if asked for. `None` if there is nothing to do. Blocks.
+    pub(crate) fn begin_sync(self: &Arc<Self>, checkpoint: bool) -> Option<SyncTicket<ServerDisk>> {
+        let mut slot = self.core.0.blocking_lock();
+        let (ticket, effects) = self.change(&mut slot, |core| core.begin_sync(checkpoint))?;
+        drop(slot);
+        // It stays due until it has run.
+        self.act(effects.without_sync());
+        ticket.flatten()
+    }
+
+    /// Looks at the core without changing it. `None` if there is no core any more.
+    pub async fn look<R>(&self, look: impl FnOnce(&Core) -> R) -> Option<R> {
+        self.core.0.lock().await.as_ref().map(look)
+    }
+
+    /// The same, for those who would rather not know than wait for one who writes.
+    pub(crate) fn try_look<R>(&self, look: impl FnOnce(&Core) -> R) -> Option<R> {
+        self.core.0.try_lock().ok()?.as_ref().map(look)
+    }
+
+    /// A broken invariant costs this partition, not the process: nobody may touch a core that panicked half-way.
+    fn change<R>(
+        &self,
+        slot: &mut Option<Core>,
+        change: impl FnOnce(&mut Core) -> R,
+    ) -> Option<(Option<R>, Effects)> {
+        let core = slot.as_mut()?;
+        let changed = catch_unwind(AssertUnwindSafe(|| {
+            let before = Marks::of(self, core);
+            let result = change(core);
+            self.pass_on(core);
+            (result, Effects::between(&before, &Marks::of(self, core), core.halted()))
+        }));
+        match changed {
+            Ok((result, effects)) => Some((Some(result), effects)),
+            Err(_) => {
+                *slot = None;
+                Some((None, Effects::OutOfService))
+            }
+        }
+    }
+
+    fn act(self: &Arc<Self>, effects: Effects) {
+        let Effects::Changed { appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted } = effects
+        else {
+            tracing::error!(partition = %self.id, "a change of the partition panicked: it is taken out of service");
+            self.sleep.set_gone();
+            return self.stop_waiters();
+        };
+        if appended_bytes > 0 {
+            self.context.dirty.appended(appended_bytes);
+        }
+        if has_rolled {
+            self.checkpointed_at.store(self.reader.log_end().get(), Ordering::Relaxed);
+            self.checkpoint_due.store(true, Ordering::Release);
+        }
+        if is_sync_due || has_rolled {
+            self.context.flusher.schedule(self);
+        }
+        match halted.filter(|_| !self.is_halted()) {
+            Some(reason) => {
+                let what = if self.is_replica() {
+                    "the replica has stopped"
+                } else {
+                    "the partition takes no more writes"
+                };
+                tracing::error!(partition = %self.id, %reason, "{what}");
+                self.stop_waiters();
+            }
+            None if have_marks_moved => self.marks_moved(),
+            None => {}
+        }
+    }
+
+    /// Under the lock after a change: sends the replica's messages, in their order, and tells of leadership won or lost.
+    fn pass_on(&self, core: &mut Core) {
+        let Some(replica) = core.replica() else { return };
+        self.send(replica);
+        self.inbox.set_due(replica.ticks_until_due());
+        self.note_sleep(replica);
+        let leads = replica.leads();
+        let now = leads.unwrap_or(LeaderEpoch::UNKNOWN).get();
+        let before = self.leads.swap(now, Ordering::AcqRel);
+        self.waiting.stepped();
+        if before == now {
+            return;
+        }
+        if before != LeaderEpoch::UNKNOWN.get() {
+            self.answer_committed();
+            self.waiting.answer_deposed();
+        }
+        self.context.links.leadership_changed(self.group, replica.id(), leads);
+    }
+
+    fn send(&self, replica: &mut Replica<ServerDisk>) {
+        let throttled = self.throttled.load();
+        let throttled = throttled.as_deref();
+        let sends_slowly = self.sends_slowly();
+        replica.pace(|id| sends_slowly || throttled.is_some_and(|throttled| throttled.takes(id.node())));
+        self.is_new.store(!replica.votes(), Ordering::Relaxed);
+        let links = &self.context.links;
+        for message in replica.take_messages() {
+            let to = message.to();
+            match message.append_bytes().filter(|_| sends_slowly && replica.is_paced(to)) {
+                None => links.send(self.group, message),
+                Some(bytes) if links.send_slowly(self.group, message, bytes) => {}
+                Some(_) => replica.unreachable(to, wall_clock()),
+            }
+        }
+    }
+
+    /// Closes the partition cleanly, and tells everybody who waits. Blocks on the disk, on a worker.
+    ///
+    /// # Errors
+    /// Those of [`Partition::close`], and [`AppendError::Halted`] if that panicked.
+    pub(crate) async fn close(self: &Arc<Self>, ending: Ending) -> Result<(), AppendError> {
+        // Not on the worker: an append may hold the lock while it waits for one.
+        let core = self.core.0.lock().await.take();
+        if ending != Ending::Stopped {
+            self.end(ending);
+        }
+        let Some(core) = core else { return Ok(()) };
+        let partition = Arc::clone(self);
+        let close = move || {
+            let closed = core.close();
+            if ending == Ending::Stopped {
+                // After the last sync, which has answered some of them.
+                partition.end(ending);
+            }
+            closed
+        };
+        match tokio::task::spawn_blocking(close).await {
+            Ok(closed) => closed,
+            Err(error) => {
+                self.stop_waiters();
+                Err(AppendError::Halted { reason: format!("closing it panicked: {error}") })
+            }
+        }
+    }
+
+    /// Ends without a clean close: its files are removed, or opened by another handle, which finds what is there.
+    pub(crate) async fn abandon(&self, ending: Ending) {
+        drop(self.core.0.lock().await.take());
+        self.end(ending);
+    }
+
+    /// The same if `holds` of the core, or there is none. The handle itself goes on until [`PartitionHandle::retire`]. False if it does not hold.
+    pub(crate) async fn abandon_if(&self, holds: impl FnOnce(Option<&Core>) -> bool) -> bool {
+        let mut slot = self.core.0.lock().await;
+        let abandons = holds(slot.as_ref());
+        if abandons {
+            drop(slot.take());
+        }
+        abandons
+    }
+
+    fn end(&self, ending: Ending) {
+        match ending {
+            Ending::Stopped => self.stop_waiters(),
+            Ending::Elsewhere => self.retire(),
+            Ending::Deleted => {
+                // The other replicas are deleted, too: nobody has to be woken.
+                self.sleep.end();
+                self.sleep.set_gone();
+                self.stop_waiters();
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
+
+pub mod append;
+mod flusher;
+mod handle;
+mod inbox;
+mod journal;
+mod lost;
+mod open;
+mod read;
+mod sleep;
+mod stepper;
+mod table;
+#[cfg(test)]
+mod tests;
+mod ticker;
+mod upkeep;
+mod workers;
+
+pub use append::{
+    AppendFailure, append, append_in_epoch, append_marker, append_verified, begin_verification,
+    begin_verification_if_needed,
+};
+pub use flusher::Flusher;
+pub use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle, WaitOutcome};
+pub(crate) use journal::Journal;
+pub(crate) use lost::replace_lost;
+pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};
+pub use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadTerms};
+pub(crate) use stepper::Stepper;
+pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
+pub(crate) use ticker::tick;
+pub use upkeep::{advance_log_start, close_all, keep_up};

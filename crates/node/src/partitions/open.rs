@@ -1,0 +1,468 @@
+//! Opening partitions: from a topic's settings to an online handle, or to the reason why there is none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tailrace_config::{BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig};
+use tailrace_log::{
+    Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
+    holds_data, read_identity, set_aside,
+};
+use tailrace_metadata::{METADATA_TOPIC, MetadataImage, TopicImage};
+use tailrace_records::TimestampType;
+use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
+use tailrace_replication::{Durability, Partition, Policy, Solo};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
+
+use crate::cluster::{Throttled, replica_options};
+use crate::partitions::handle::{Offline, PartitionContext, PartitionHandle};
+use crate::partitions::journal::Journal;
+use crate::partitions::table::PartitionSlot;
+use tailrace_runtime::disk::ServerDisk;
+
+/// Elections that partitions which are opened together set off with each tick, about.
+const ELECTIONS_PER_TICK: usize = 100;
+
+/// Opens the partitions of one data folder.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) store: LogStore<ServerDisk>,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) context: PartitionContext,
+    pub(crate) journal: Arc<Journal>,
+    /// How many partitions are opened at the same time: the elections of as many groups are spread.
+    pub(crate) crowd: usize,
+}
+
+/// Why a partition cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Removed by hand, above all.
+    #[error("{} of replica {replica} is gone", .dir.display())]
+    Gone { dir: PathBuf, replica: ReplicaId },
+    /// Copied from another node, above all.
+    #[error(
+        "{} belongs to replica {found} of node {}, expected {expected}: remove the folder, and start again, if the replica is to \
+         begin anew",
+        .dir.display(), .found.node()
+    )]
+    Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
+    /// The metadata that this node knows are old: it was just started, and has not heard of the controller.
+    #[error(
+        "{} is of replica {known}, which came after {expected}: it is opened when the newer metadata are here",
+        .dir.display()
+    )]
+    Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
+}
+
+impl OpenError {
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Gone { .. } | Self::Log(LogError::Damaged { .. }))
+    }
+
+    fn waits_for_room(&self) -> bool {
+        matches!(self, Self::Log(error) if error.is_no_space())
+    }
+}
+
+fn offline(error: &OpenError, replica: Option<ReplicaId>) -> Offline {
+    let is_lost = replica.is_some() && error.is_lost();
+    Offline { reason: error.to_string().into(), replica, is_lost, waits_for_room: error.waits_for_room() }
+}
+
+/// What this node has to have of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    /// The only replica.
+    Solo,
+    /// One of several.
+    Replica {
+        id: ReplicaId,
+        founders: Vec<ReplicaId>,
+    },
+}
+
+fn wanted(topic: &TopicImage, id: &TopicPartition, node: NodeId) -> Wanted {
+    let Some(partition) = topic.partition(id.partition) else { return Wanted::Nothing };
+    let Some(own) = partition.present_on(node) else { return Wanted::Nothing };
+    if partition.founders == [own] && partition.replicas == [own] && !partition.is_reassigned() {
+        return Wanted::Solo;
+    }
+    Wanted::Replica { id: own, founders: partition.founders.clone() }
+}
+
+impl Opener {
+    /// Opens, and creates where missing, one partition. Blocks on the disk. A failure is logged and makes the
+    /// partition offline; the others are not affected.
+    pub(crate) fn open(
+        &self,
+        topic: &TopicImage,
+        id: &TopicPartition,
+        broker: &BrokerConfig,
+        now: TimestampMs,
+    ) -> PartitionSlot {
+        let wanted = wanted(topic, id, broker.node());
+        let own = match &wanted {
+            Wanted::Nothing => return PartitionSlot::Elsewhere,
+            Wanted::Solo => None,
+            Wanted::Replica { id, .. } => Some(*id),
+        };
+        let replica = match &wanted {
+            Wanted::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
+            Wanted::Nothing | Wanted::Solo => None,
+        };
+        match self.open_core(topic, id, broker, replica, now) {
+            Ok(mut core) => {
+                if let Some(replica) = core.replica() {
+                    replica.spread_election(self.crowd / ELECTIONS_PER_TICK);
+                }
+                let group = RaftGroup { topic: topic.id, partition: id.partition };
+                let handle = PartitionHandle::new(id.clone(), group, core, self.context.clone());
+                handle.set_throttled(Throttled::of(&topic.config, id.partition));
+                // The first of the founders is to lead, unless another one does already.
+                let is_first =
+                    matches!(&wanted, Wanted::Replica { id, founders } if founders.first() == Some(id));
+                handle.inbox.set_eager(is_first);
+                if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
+                    let own = own.present_on(broker.node()).unwrap_or(own.founders[0]);
+                    self.context.links.leadership_changed(group, own, Some(epoch));
+                }
+                PartitionSlot::Online(Arc::new(handle))
+            }
+            Err(error) => {
+                match &error {
+                    OpenError::Later { .. } => {
+                        tracing::info!(partition = %id, reason = %error, "the partition waits")
+                    }
+                    error => tracing::error!(partition = %id, %error, "the partition is offline"),
+                }
+                PartitionSlot::Offline(offline(&error, own))
+            }
+        }
+    }
+
+    /// For as many partitions at the same time.
+    pub(crate) fn of_many(&self, crowd: usize) -> Self {
+        Self { crowd, ..self.clone() }
+    }
+
+    /// True if what is open of a partition is not what the metadata want of this node.
+    pub(crate) fn is_outdated(
+        &self,
+        topic: &TopicImage,
+        slot: &PartitionSlot,
+        number: PartitionId,
+        node: NodeId,
+    ) -> bool {
+        let id = TopicPartition::new(topic.name.clone(), number);
+        match (wanted(topic, &id, node), slot) {
+            (Wanted::Nothing, PartitionSlot::Elsewhere) => false,
+            (Wanted::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
+            // A replica stays one, also when it is the last.
+            (Wanted::Solo, _) => false,
+            (Wanted::Replica { id, .. }, PartitionSlot::Offline(offline)) => {
+                offline.replica.is_some_and(|tried| tried != id)
+            }
+            (Wanted::Replica { id, .. }, PartitionSlot::Online(handle)) => handle.replica() != Some(id),
+        }
+    }
+
+    /// The partition's folder.
+    pub(crate) fn dir(&self, id: &TopicPartition) -> PathBuf {
+        self.data_dir.join(id.to_string())
+    }
+
+    fn open_core(
+        &self,
+        topic: &TopicImage,
+        id: &TopicPartition,
+        broker: &BrokerConfig,
+        replica: Option<ReplicaOptions>,
+        now: TimestampMs,
+    ) -> Result<Partition<ServerDisk>, OpenError> {
+        let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
+        let dir = self.dir(id);
+        let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
+        let group = RaftGroup { topic: topic.id, partition: id.partition };
+        let before = self.owner_before(group, &dir, replica.as_ref())?;
+        // A partition that has had several replicas keeps its votes, also when this one is the last.
+        let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
+        let (core, recovery) = match replica {
+            None => {
+                let (core, recovery) = Solo::open(&self.store, &dir, &identity, config, policy, now)?;
+                (Partition::Solo(Box::new(core)), recovery)
+            }
+            Some(options) => {
+                let was_let_go = |before: &ReplicaId| {
+                    let partition = topic.partition(id.partition);
+                    partition.is_some_and(|partition| !partition.lost.contains(before))
+                };
+                let was_let_go = before.as_ref().is_some_and(was_let_go);
+                self.make_way(&identity, before, &options, was_let_go, now)?;
+                let replica = options.id;
+                let (core, recovery) = self.open_replica(&identity, config, policy, options, now)?;
+                match self.journal.note(group, replica) {
+                    // It was there before, and takes part as it did.
+                    Err(error) if before == Some(replica) => {
+                        tracing::warn!(partition = %id, %error, "the journal of replicas cannot be written");
+                    }
+                    noted => noted?,
+                }
+                (Partition::Replica(Box::new(core)), recovery)
+            }
+        };
+        note_recovery(id, &recovery);
+        Ok(core)
+    }
+
+    /// A replica that comes in the place of another one begins with an empty folder. What a lost one has left may be whole in part, and is
+    /// set aside; what the group has let go is removed.
+    pub(crate) fn make_way(
+        &self,
+        identity: &PartitionIdentity,
+        before: Option<ReplicaId>,
+        options: &ReplicaOptions,
+        was_let_go: bool,
+        now: TimestampMs,
+    ) -> Result<(), LogError> {
+        let id = &identity.topic_partition;
+        let (disk, dir) = (self.store.disk(), &self.dir(id));
+        let group = RaftGroup { topic: identity.topic_id, partition: id.partition };
+        let has_come_later = match before {
+            Some(before) => is_earlier(before, options.id),
+            // One that founds the partition takes over what its node had of it when it was alone.
+            None => self.journal.known(group).is_some() || !options.members.voters.contains(&options.id),
+        };
+        let is_there = || disk.exists(dir).map_err(|error| LogError::io("look for", dir, error));
+        if !has_come_later || !is_there()? {
+            return Ok(());
+        }
+        if was_let_go || !holds_data(disk, dir)? {
+            tracing::warn!(partition = %id, ?before, "the folder of an earlier replica is removed");
+            return delete_partition(disk, dir, &identity.topic_id.to_string());
+        }
+        let aside = set_aside(disk, dir, now)?;
+        tracing::warn!(
+            partition = %id, ?before, kept = %aside.display(),
+            "the folder of a replica that was given up is set aside: remove it when nobody needs it"
+        );
+        Ok(())
+    }
+
+    /// Removes a partition's folder, and what was set aside of it. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) fn delete(&self, id: &TopicPartition, unique: &str) -> Result<(), LogError> {
+        let (disk, dir) = (self.store.disk(), self.dir(id));
+        for aside in aside_of(disk, &dir)? {
+            disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
+        }
+        delete_partition(disk, &dir, unique)
+    }
+
+    /// Removes the folders of partitions that this node is not to have any more: of topics that were deleted, and of those that moved
+    /// elsewhere, while its metadata log could not say so. `image` is newer than all that the node has ever done. Blocks.
+    pub(crate) fn remove_strays(&self, image: &MetadataImage) {
+        let disk = self.store.disk();
+        let Ok(entries) = disk.read_dir(&self.data_dir) else { return };
+        for entry in entries.into_iter().filter(|entry| entry.is_dir) {
+            // What cannot be made out stays.
+            let Ok(Some(found)) = read_identity(disk, &self.data_dir.join(&entry.name)) else { continue };
+            let id = &found.topic_partition;
+            let is_its_own = id.to_string() == entry.name && id.topic.as_str() != METADATA_TOPIC;
+            let topic = image.topic_by_id(found.topic_id);
+            let partition = topic.and_then(|topic| topic.partition(id.partition));
+            let is_wanted = partition.is_some_and(|p| p.present_on(image.broker().node()).is_some());
+            if !is_its_own || is_wanted {
+                continue;
+            }
+            tracing::info!(partition = %id, topic_id = %found.topic_id, "this node has no replica of it any more: its folder is removed");
+            if let Err(error) = self.delete(id, &found.topic_id.to_string()) {
+                tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+            }
+        }
+    }
+
+    fn open_replica(
+        &self,
+        identity: &PartitionIdentity,
+        config: LogConfig,
+        policy: Policy,
+        options: ReplicaOptions,
+        now: TimestampMs,
+    ) -> Result<(Replica<ServerDisk>, Recovery), LogError> {
+        let dir = self.dir(&identity.topic_partition);
+        let open = || {
+            let (config, options) = (config.clone(), options.clone());
+            Replica::open(&self.store, &dir, identity, config, policy, options, now)
+        };
+        with_index_built_again(self.store.disk(), &identity.topic_partition, open)
+    }
+
+    /// The replica whose folder is there, if there is one.
+    pub(crate) fn owner_before(
+        &self,
+        group: RaftGroup,
+        dir: &Path,
+        wanted: Option<&ReplicaOptions>,
+    ) -> Result<Option<ReplicaId>, OpenError> {
+        let known = self.journal.known(group);
+        let Some(wanted) = wanted.map(|options| options.id) else {
+            return Ok(owner(self.store.disk(), dir)?);
+        };
+        let found = match owner(self.store.disk(), dir) {
+            Ok(found) => found,
+            // Whose it was is known all the same.
+            Err(_) if known.is_some_and(|known| is_earlier(known, wanted)) => known,
+            Err(error) => {
+                if !known.is_some_and(|known| is_earlier(wanted, known)) {
+                    self.journal.note(group, wanted)?;
+                }
+                return Err(error.into());
+            }
+        };
+        check_owner(dir, found, known, wanted)?;
+        Ok(found)
+    }
+}
+
+/// Opens a replica. An index that is damaged is built again from its log.
+pub(crate) fn with_index_built_again<T>(
+    disk: &ServerDisk,
+    id: &TopicPartition,
+    open: impl Fn() -> Result<T, LogError>,
+) -> Result<T, LogError> {
+    let (index, error) = match open() {
+        Err(LogError::Damaged { file, position, reason })
+            if file.extension().is_some_and(|extension| extension == "index") =>
+        {
+            (file.clone(), LogError::Damaged { file, position, reason })
+        }
+        opened => return opened,
+    };
+    tracing::warn!(partition = %id, %error, "the index is built again");
+    disk.remove_file(&index).map_err(|error| LogError::io("remove", &index, error))?;
+    open()
+}
+
+/// Whether `wanted` may be opened, or begun, where the folder is that of `found` and the journal knows of `known`.
+fn check_owner(
+    dir: &Path,
+    found: Option<ReplicaId>,
+    known: Option<ReplicaId>,
+    wanted: ReplicaId,
+) -> Result<(), OpenError> {
+    let (dir, expected) = (dir.to_owned(), wanted);
+    match (found, known) {
+        (None, Some(known)) if known == wanted => Err(OpenError::Gone { dir, replica: wanted }),
+        // Begun anew under its old id, it would have forgotten what it voted and acknowledged.
+        (Some(known), _) | (None, Some(known)) if is_earlier(wanted, known) => {
+            Err(OpenError::Later { dir, known, expected })
+        }
+        (Some(found), _) if found != wanted && !is_earlier(found, wanted) => {
+            Err(OpenError::Foreign { dir, found, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// True of a replica in whose place `later` has come.
+fn is_earlier(before: ReplicaId, later: ReplicaId) -> bool {
+    before.node() == later.node() && before.incarnation() < later.incarnation()
+}
+
+fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
+    for note in &recovery.notes {
+        tracing::warn!(partition = %id, "{note}");
+    }
+    for range in &recovery.damaged {
+        tracing::error!(partition = %id, "damaged, and not served: {range}");
+    }
+    if let Some(tail) = &recovery.truncated {
+        tracing::warn!(
+            partition = %id, file = %tail.file.display(), position = tail.position, bytes = tail.bytes,
+            reason = %tail.reason, "a torn tail was cut off"
+        );
+    }
+    if !recovery.clean && !recovery.created {
+        tracing::info!(
+            partition = %id, bytes_read = recovery.bytes_read, batches = recovery.batches_recovered, "recovered"
+        );
+    }
+}
+
+/// What the log needs of a topic's settings. The jitter of rolling is a fixed share for each partition, so that a
+/// restart does not change it.
+pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig, id: &TopicPartition) -> LogConfig {
+    // Only closed segments are compacted (KIP-354).
+    let segment_ms = if topic.cleanup_policy.compact {
+        topic.segment_ms.min(topic.max_compaction_lag_ms)
+    } else {
+        topic.segment_ms
+    };
+    LogConfig {
+        segment_bytes: topic.segment_bytes,
+        segment_ms,
+        segment_jitter_ms: jitter(topic.segment_jitter_ms.min(segment_ms), id),
+        preallocate_bytes: broker.tailrace_segment_preallocate_bytes,
+        delete: topic.cleanup_policy.delete,
+        retention_ms: topic.retention_ms,
+        retention_bytes: topic.retention_bytes,
+        retention_records: topic.tailrace_retention_records,
+    }
+}
+
+fn jitter(max_ms: i64, id: &TopicPartition) -> i64 {
+    if max_ms <= 0 {
+        return 0;
+    }
+    let checksum = crc32c::crc32c(id.to_string().as_bytes());
+    i64::from(checksum) % (max_ms + 1)
+}
+
+/// What decides about appends.
+pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
+    let durability = match topic.durability() {
+        TopicDurability::Strict => Durability::Strict,
+        TopicDurability::Relaxed { flush_messages, flush_ms } => {
+            let flush_ms = flush_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
+            Durability::Relaxed { flush_messages, flush_ms }
+        }
+    };
+    let timestamp_type = match topic.message_timestamp_type {
+        MessageTimestampType::LogAppendTime => TimestampType::LogAppendTime,
+        MessageTimestampType::CreateTime => TimestampType::CreateTime,
+    };
+    Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms, timestamp_type }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replica(node: i32, incarnation: u32) -> ReplicaId {
+        ReplicaId::new(NodeId(node), incarnation)
+    }
+
+    /// Old metadata want replicas that are gone: none of them may begin anew under an id that has voted.
+    #[test]
+    fn a_replica_is_opened_or_begun_only_where_none_came_after_it() {
+        let check = |found, known| check_owner(Path::new("orders-0"), found, known, replica(3, 2));
+        let earlier = Some(replica(3, 1));
+        for (found, known) in [(None, None), (None, earlier), (earlier, earlier), (Some(replica(3, 2)), None)]
+        {
+            assert!(check(found, known).is_ok(), "{found:?} {known:?}");
+        }
+        assert!(matches!(check(None, Some(replica(3, 2))), Err(OpenError::Gone { .. })));
+        let later = Some(replica(3, 3));
+        for (found, known) in [(later, later), (later, None), (None, later)] {
+            let error = check(found, known).unwrap_err();
+            assert!(matches!(error, OpenError::Later { .. }) && !error.is_lost(), "{error}");
+        }
+        assert!(matches!(check(Some(replica(4, 2)), None), Err(OpenError::Foreign { .. })));
+    }
+}

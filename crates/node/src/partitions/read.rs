@@ -1,0 +1,222 @@
+//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps and
+//! coordinators. Takes no lock.
+
+use tailrace_log::{DamagedRange, LogError, LogSlice};
+use tailrace_replication::AbortedTransaction;
+use tailrace_types::{LeaderEpoch, Offset};
+
+use crate::partitions::handle::PartitionHandle;
+use crate::partitions::table::TopicTable;
+use tailrace_runtime::disk::ServerDisk;
+
+/// How far somebody may read. The words are Kafka's (`FetchIsolation`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// All that is there, committed or not: for a coordinator, of its own log.
+    LogEnd,
+    /// What is committed.
+    HighWatermark,
+    /// What is committed, and no undecided transaction precedes. Comes with the aborted ones.
+    TxnCommitted,
+}
+
+impl Isolation {
+    /// `committed_only`: transactions count once they are committed.
+    pub fn of(committed_only: bool) -> Self {
+        if committed_only { Self::TxnCommitted } else { Self::HighWatermark }
+    }
+}
+
+/// The marks of a partition, which fit each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The first offset that can be read.
+    pub log_start: Offset,
+    /// One past the last offset that no undecided transaction precedes.
+    pub last_stable_offset: Offset,
+    /// One past the last offset committed.
+    pub high_watermark: Offset,
+    pub(crate) log_end: Offset,
+}
+
+impl Bounds {
+    /// One past what is to be seen.
+    pub fn end(&self, isolation: Isolation) -> Offset {
+        match isolation {
+            Isolation::LogEnd => self.log_end,
+            Isolation::HighWatermark => self.high_watermark,
+            Isolation::TxnCommitted => self.last_stable_offset,
+        }
+    }
+}
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadTerms {
+    /// The first offset wanted.
+    pub from: Offset,
+    /// Which records count.
+    pub isolation: Isolation,
+    /// No further than this.
+    pub upto: Option<Offset>,
+    /// So many bytes at most.
+    pub bytes_max: u64,
+    /// The first batch comes even if it is larger (KIP-74).
+    pub at_least_one: bool,
+    /// The epoch of the last record that the reader has: its log and this one may have parted (KIP-595).
+    pub last_fetched_epoch: Option<LeaderEpoch>,
+}
+
+impl ReadTerms {
+    /// Whole batches, the first one whatever its size.
+    pub(crate) fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
+        Self { from, isolation, upto: None, bytes_max, at_least_one: true, last_fetched_epoch: None }
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct ReadOutcome {
+    /// What could be read.
+    pub bounds: Bounds,
+    /// Whole batches. `None` if there are none for now.
+    pub slice: Option<LogSlice<ServerDisk>>,
+    /// Those that touch the slice, where only committed transactions count.
+    pub aborted: Vec<AbortedTransaction>,
+    /// Behind the slice is more that the reader may see.
+    pub has_more: bool,
+    /// The reader's log ended an epoch elsewhere: the epoch, and where it ended here.
+    pub diverging: Option<(LeaderEpoch, Offset)>,
+}
+
+/// The epoch that a reader believes in is not the partition's (KIP-320).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EpochMismatch {
+    /// The epoch is older than that of the partition.
+    #[error("the reader knows an older leader epoch")]
+    Fenced,
+    /// The partition has not come to that epoch yet.
+    #[error("the reader knows a newer leader epoch")]
+    Unknown,
+}
+
+/// Why nothing was read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadFailure {
+    /// Before the log start, or behind the end of the leader's log.
+    #[error("there is no such offset")]
+    OutOfRange,
+    /// A mended segment is put in place: this passes.
+    #[error("the partition's transactions are being read again")]
+    BeingExchanged,
+    /// See [`TopicTable::has_lost`]: other replicas may have it.
+    #[error("{0}")]
+    Damaged(DamagedRange),
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(LogError),
+}
+
+impl PartitionHandle {
+    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may the last
+    /// stable offset.
+    pub fn bounds(&self) -> Bounds {
+        let log_start = self.reader.log_start();
+        let last_stable_offset = self.reader.last_stable_offset();
+        let high_watermark = self.reader.high_watermark().offset();
+        Bounds { log_start, last_stable_offset, high_watermark, log_end: self.reader.log_end().offset() }
+    }
+
+    /// Compares the epoch that a reader believes in, if it does in any.
+    pub fn check_epoch(&self, claimed: Option<LeaderEpoch>) -> Result<(), EpochMismatch> {
+        let current = self.reader.epoch();
+        match claimed {
+            Some(claimed) if claimed < current => Err(EpochMismatch::Fenced),
+            Some(claimed) if claimed > current => Err(EpochMismatch::Unknown),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first (`tailrace.read.verify.after.ms`).
+    pub fn read(&self, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
+        let bounds = self.bounds();
+        let outcome =
+            ReadOutcome { bounds, slice: None, aborted: Vec::new(), has_more: false, diverging: None };
+        let from = terms.from;
+        let diverging =
+            terms.last_fetched_epoch.and_then(|epoch| self.diverging(epoch, from, bounds.log_end));
+        if diverging.is_some() {
+            return Ok(ReadOutcome { diverging, ..outcome });
+        }
+        // What lies beyond a follower's end, its leader may have.
+        let is_beyond = from > bounds.log_end && self.leads().is_some();
+        if from < bounds.log_start || is_beyond {
+            return Err(ReadFailure::OutOfRange);
+        }
+        let end = bounds.end(terms.isolation);
+        let upto = terms.upto.map_or(end, |upto| upto.min(end));
+        if from >= upto || (terms.bytes_max == 0 && !terms.at_least_one) {
+            return Ok(outcome);
+        }
+        let (bytes_max, at_least_one) = (terms.bytes_max, terms.at_least_one);
+        let read = match terms.isolation {
+            Isolation::TxnCommitted => self.reader.read_committed(from, upto, bytes_max, at_least_one),
+            Isolation::HighWatermark | Isolation::LogEnd => {
+                let slice = self.reader.log().read(from, upto, bytes_max, at_least_one);
+                slice.map(|slice| slice.map(|slice| (slice, Vec::new())))
+            }
+        };
+        match read {
+            Ok(Some((slice, aborted))) => {
+                let has_more = slice.next_offset < upto;
+                Ok(ReadOutcome { slice: Some(slice), aborted, has_more, ..outcome })
+            }
+            Ok(None) => Ok(outcome),
+            Err(error) => Err(self.failure(from, error)),
+        }
+    }
+
+    fn failure(&self, from: Offset, error: LogError) -> ReadFailure {
+        match error {
+            LogError::OutOfRange { .. } => ReadFailure::OutOfRange,
+            LogError::BeingExchanged => ReadFailure::BeingExchanged,
+            // What is known to be damaged was named when it was found, and is in `/healthz`.
+            error => match self.damage_met(from, &error) {
+                Some(range) => ReadFailure::Damaged(range),
+                None => {
+                    tracing::error!(partition = %self.id, offset = %from, %error, "reading failed");
+                    ReadFailure::Log(error)
+                }
+            },
+        }
+    }
+
+    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as an index, which is
+    /// built again.
+    fn damage_met(&self, from: Offset, error: &LogError) -> Option<DamagedRange> {
+        let LogError::Damaged { file, position, .. } = error else { return None };
+        let range = self.reader.log().damaged().into_iter().find(|range| range.end_offset > from)?;
+        (range.damage.file == *file && range.damage.position == *position).then_some(range)
+    }
+
+    /// The reader's log and this one have parted if this one ended that epoch before the reader's position.
+    fn diverging(&self, epoch: LeaderEpoch, from: Offset, log_end: Offset) -> Option<(LeaderEpoch, Offset)> {
+        let end = self.reader.log().epoch_end(epoch, log_end)?;
+        (end.0 < epoch || end.1 < from).then_some(end)
+    }
+}
+
+impl TopicTable {
+    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too. Readers do best to
+    /// go on behind the range.
+    pub fn has_lost(&self, handle: &PartitionHandle, range: &DamagedRange) -> bool {
+        range.is_lost || self.has_only_copy(handle)
+    }
+
+    fn has_only_copy(&self, handle: &PartitionHandle) -> bool {
+        let Some(own) = handle.replica() else { return true };
+        let topic = self.by_id(handle.group.topic.0);
+        let partition = topic.as_ref().and_then(|topic| topic.image.partition(handle.group.partition));
+        partition.is_some_and(|partition| partition.replicas == [own] && !partition.is_reassigned())
+    }
+}

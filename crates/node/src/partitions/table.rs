@@ -1,0 +1,169 @@
+//! The table of topics: an immutable snapshot that every request looks things up in without a lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tailrace_config::{CompressionType, MessageTimestampType, TopicConfig};
+use tailrace_metadata::TopicImage;
+use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
+use tailrace_types::{TimestampMs, TopicId, TopicName};
+
+use crate::partitions::handle::{Offline, PartitionHandle};
+
+/// One partition, usable or not.
+#[derive(Clone, Debug)]
+pub enum PartitionSlot {
+    /// It works.
+    Online(Arc<PartitionHandle>),
+    /// It cannot be used.
+    Offline(Offline),
+    /// This node has no replica of it.
+    Elsewhere,
+}
+
+impl PartitionSlot {
+    /// The partition, if it can be used here.
+    pub(crate) fn handle(&self) -> Option<&Arc<PartitionHandle>> {
+        match self {
+            Self::Online(handle) => Some(handle),
+            Self::Offline(_) | Self::Elsewhere => None,
+        }
+    }
+}
+
+/// One topic with what the data path needs of it.
+#[derive(Debug)]
+pub struct Topic {
+    /// Its name.
+    pub name: TopicName,
+    /// Its id.
+    pub id: TopicId,
+    /// True of topics that the server keeps for itself.
+    pub internal: bool,
+    /// What the metadata say.
+    pub image: Arc<TopicImage>,
+    /// Its settings, as they are now.
+    pub config: Arc<TopicConfig>,
+    /// `message.timestamp.type` is LogAppendTime.
+    pub log_append_time: bool,
+    /// By their numbers.
+    pub partitions: Vec<PartitionSlot>,
+    compression: Option<Compression>,
+}
+
+impl Topic {
+    pub(crate) fn new(image: &Arc<TopicImage>, partitions: Vec<PartitionSlot>) -> Self {
+        let config = Arc::clone(&image.config);
+        Self {
+            name: image.name.clone(),
+            id: image.id,
+            internal: image.is_internal(),
+            image: Arc::clone(image),
+            log_append_time: config.message_timestamp_type == MessageTimestampType::LogAppendTime,
+            compression: target_compression(config.compression_type),
+            config,
+            partitions,
+        }
+    }
+
+    /// The partition with this number, if the topic has it.
+    pub fn partition(&self, index: i32) -> Option<&PartitionSlot> {
+        self.partitions.get(usize::try_from(index).ok()?)
+    }
+
+    /// The codec that the topic's settings ask for; `None` if they leave it to the producer or want none.
+    pub fn stored_compression(&self) -> Option<Compression> {
+        self.compression.filter(|compression| *compression != Compression::None)
+    }
+
+    /// How hard batches are compressed.
+    pub fn compression_levels(&self) -> CompressionLevels {
+        let config = &self.config;
+        CompressionLevels { gzip: config.compression_gzip_level, zstd: config.compression_zstd_level }
+    }
+
+    /// Bytes of the largest batch.
+    pub fn batch_bytes_max(&self) -> usize {
+        usize::try_from(self.config.max_message_bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What the topic demands of a batch that arrives at `now`.
+    pub fn append_rules(&self, now: TimestampMs, decompressed_bytes_max: usize) -> AppendRules {
+        let config = &self.config;
+        AppendRules {
+            compression: self.compression,
+            levels: self.compression_levels(),
+            timestamp_type: if self.log_append_time {
+                TimestampType::LogAppendTime
+            } else {
+                TimestampType::CreateTime
+            },
+            timestamp_before_max_ms: config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+            batch_bytes_max: self.batch_bytes_max(),
+            decompressed_bytes_max,
+            keys_required: config.cleanup_policy.compact,
+            now,
+        }
+    }
+}
+
+fn target_compression(setting: CompressionType) -> Option<Compression> {
+    match setting {
+        CompressionType::Producer => None,
+        CompressionType::Uncompressed => Some(Compression::None),
+        CompressionType::Gzip => Some(Compression::Gzip),
+        CompressionType::Snappy => Some(Compression::Snappy),
+        CompressionType::Lz4 => Some(Compression::Lz4),
+        CompressionType::Zstd => Some(Compression::Zstd),
+    }
+}
+
+/// Somebody who keeps something by topic.
+pub trait FollowsTopics: Send + Sync {
+    /// The topics are these from now on. Called before anybody else sees them, by one caller at a time: it must be quick.
+    fn follow(&self, topics: &TopicTable);
+}
+
+/// All topics at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct TopicTable {
+    names: BTreeMap<TopicName, Arc<Topic>>,
+    ids: HashMap<TopicId, Arc<Topic>>,
+}
+
+impl TopicTable {
+    /// The topic of this name.
+    pub fn by_name(&self, name: &str) -> Option<Arc<Topic>> {
+        self.names.get(name).cloned()
+    }
+
+    /// The topic with the id that a request carries.
+    pub fn by_id(&self, id: [u8; 16]) -> Option<Arc<Topic>> {
+        self.ids.get(&TopicId(id)).cloned()
+    }
+
+    /// All topics, by name.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Arc<Topic>> {
+        self.names.values()
+    }
+
+    /// All partitions that are online.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
+        self.iter().flat_map(|topic| &topic.partitions).filter_map(PartitionSlot::handle)
+    }
+
+    pub(crate) fn insert(&mut self, topic: Topic) {
+        let topic = Arc::new(topic);
+        if let Some(old) = self.names.insert(topic.name.clone(), Arc::clone(&topic)) {
+            self.ids.remove(&old.id);
+        }
+        self.ids.insert(topic.id, topic);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<Topic>> {
+        let topic = self.names.remove(name)?;
+        self.ids.remove(&topic.id);
+        Some(topic)
+    }
+}

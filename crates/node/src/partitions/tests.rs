@@ -1,0 +1,113 @@
+//! What follows from each change of a partition.
+
+use std::sync::Arc;
+
+use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_records::{BatchBuilder, BatchOptions, Validated};
+use tailrace_replication::TransactionMarker;
+use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
+
+use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
+use crate::node::Node;
+use crate::start::RunningNode;
+use crate::taps::Wanted;
+use crate::testing::start_in;
+
+struct Rig {
+    running: RunningNode,
+    node: Arc<Node>,
+    handle: Arc<PartitionHandle>,
+    _folder: tempfile::TempDir,
+}
+
+impl Rig {
+    /// A node with a topic `t` that holds one record, `first`.
+    async fn start() -> Self {
+        let folder = tempfile::TempDir::new().unwrap();
+        let running = start_in(&folder, &[]).await;
+        let node = Arc::clone(running.node());
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+        node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
+        let topic = node.topics().by_name("t").unwrap();
+        let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
+            panic!("the partition is offline")
+        };
+        let rig = Self { handle: Arc::clone(handle), running, node, _folder: folder };
+        rig.store(BatchOptions::default(), "first").await;
+        rig
+    }
+
+    /// Appends a record of a producer's transaction, as a coordinator would.
+    async fn append(&self, producer: i64, value: &str) {
+        let options = BatchOptions {
+            producer_id: ProducerId(producer),
+            producer_epoch: ProducerEpoch(0),
+            transactional: true,
+            ..BatchOptions::default()
+        };
+        self.store(options, value).await;
+    }
+
+    async fn store(&self, options: BatchOptions, value: &str) {
+        let mut builder = BatchBuilder::new(options);
+        builder.push(self.node.now(), None, Some(value.as_bytes()), &[]).unwrap();
+        let (header, bytes) = builder.build_with_header();
+        let (now, batch) = (self.node.now(), Validated { header, bytes });
+        let appended = append(&self.node, &self.handle, batch, now, Wanted::BY_NOBODY).await.unwrap();
+        if let Some(wait) = self.handle.wait_committed(&appended) {
+            wait.await.unwrap();
+        }
+    }
+
+    async fn end(&self, producer: i64, committed: bool) {
+        let marker = TransactionMarker {
+            producer_id: ProducerId(producer),
+            producer_epoch: ProducerEpoch(1),
+            coordinator_epoch: 0,
+            committed,
+            epochs_are_bumped: true,
+        };
+        append_marker(&self.node, &self.handle, marker, None).await.unwrap();
+    }
+}
+
+/// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
+async fn counted(node: &Node, write: impl Future<Output = ()>) -> u64 {
+    let before = node.dirty.appended_bytes();
+    write.await;
+    node.dirty.appended_bytes() - before
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_is_written_counts_as_dirty() {
+    const MARKER_BYTES: u64 = 78;
+
+    let rig = Rig::start().await;
+    let record = counted(&rig.node, rig.append(1, "one")).await;
+    assert!(record > 61 + 3, "a batch has a header: {record}");
+    assert_eq!(counted(&rig.node, rig.end(1, true)).await, MARKER_BYTES, "a marker");
+    let command = async {
+        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
+        rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
+    };
+    assert!(counted(&rig.node, command).await > 61, "the metadata log");
+    rig.running.stop().await;
+}
+
+/// It costs this partition and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_panics_takes_the_partition_out_of_service() {
+    let rig = Rig::start().await;
+    let reader = rig.handle.reader.clone();
+    let waits = rig.handle.wait_stable(tailrace_types::Offset(5)).unwrap();
+    assert_eq!(rig.handle.with(|_| panic!("an invariant is broken")).await, None::<()>);
+    assert_eq!(waits.await, Ok(WaitOutcome::Halted));
+    assert!(rig.handle.is_halted());
+    assert_eq!(rig.handle.with(|_| ()).await, None, "nobody touches it any more");
+    assert!(rig.node.problems().iter().any(|problem| problem.contains("t-0")), "{:?}", rig.node.problems());
+    // It is read all the same, and the server goes on.
+    assert_eq!(reader.high_watermark().get(), 1);
+    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
+    rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
+    assert_eq!(rig.running.stop().await, 0);
+}

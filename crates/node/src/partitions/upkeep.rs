@@ -1,0 +1,251 @@
+//! What time brings to partitions: retention, `flush.ms`, recovery checkpoints; and their orderly end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tailrace_log::Trim;
+use tailrace_replication::raft::Replica;
+use tailrace_replication::{AppendError, Durability};
+use tailrace_types::{LogEnd, Offset, RaftGroup};
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use crate::node::Node;
+use crate::partitions::append::AppendFailure;
+use crate::partitions::handle::{Core, Ending, PartitionHandle};
+use crate::partitions::table::PartitionSlot;
+use tailrace_runtime::disk::ServerDisk;
+
+/// Time between two looks for replicas that have stopped on a full disk.
+const REVIVE_LOOK: Duration = Duration::from_secs(2);
+
+/// They are opened anew with this much room, in bytes, or more.
+const REVIVE_ROOM: u64 = 64 << 20;
+
+/// Partitions that could not be opened are tried again with this much room, in bytes, or more: far more than opening writes, so that
+/// it does not fail again and again.
+const OPEN_ROOM: u64 = 1 << 20;
+
+/// They are left alone for so long if there was no room all the same: a quota, above all.
+const OPEN_PAUSE: Duration = Duration::from_secs(30);
+
+/// How long the other replicas may take to move their log start.
+const REPLICATED_MAX: Duration = Duration::from_secs(25);
+
+/// How often `flush.ms` is looked at: a record may wait this much longer.
+const FLUSH_LOOK: Duration = Duration::from_millis(50);
+
+/// How often segments are looked for that are old enough to be closed: one may be that much older.
+const CLOSE_LOOK: Duration = Duration::from_secs(1);
+
+/// Runs until the task is dropped.
+pub async fn keep_up(node: Arc<Node>) {
+    let config = node.config();
+    let mut retention = interval(config.log_retention_check_interval_ms);
+    let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
+    let mut flush = tokio::time::interval(FLUSH_LOOK);
+    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut close = tokio::time::interval(CLOSE_LOOK);
+    close.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut revive = tokio::time::interval(REVIVE_LOOK);
+    revive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut open_at = Instant::now();
+    // The first tick of an interval comes at once.
+    retention.tick().await;
+    checkpoint.tick().await;
+    loop {
+        tokio::select! {
+            _ = retention.tick() => retain_all(&node).await,
+            _ = checkpoint.tick() => checkpoint_all(&node).await,
+            _ = flush.tick() => flush_all(&node).await,
+            _ = close.tick() => close_old_segments(&node).await,
+            _ = revive.tick() => {
+                revive_all(&node).await;
+                if Instant::now() >= open_at && !open_waiting(&node).await {
+                    open_at = Instant::now() + OPEN_PAUSE;
+                }
+            }
+        }
+    }
+}
+
+fn interval(ms: u64) -> tokio::time::Interval {
+    let mut interval = tokio::time::interval(Duration::from_millis(ms));
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Removes what has outlived its retention, one partition after the other, so that this never crowds out requests.
+async fn retain_all(node: &Arc<Node>) {
+    let handles: Vec<_> = node.topics().online().cloned().collect();
+    for handle in handles {
+        let now = node.now();
+        match trim(&handle, move |core| core.retain(now).map_err(AppendFailure::Refused)).await {
+            Ok(Some(trim)) => tracing::info!(
+                partition = %handle.id, segments = trim.segments().len(), log_start = %trim.log_start(), "retention"
+            ),
+            Err(AppendFailure::Refused(error)) if !matches!(error, AppendError::Halted { .. }) => {
+                tracing::error!(%error, "retention failed");
+            }
+            Ok(None) | Err(_) => {}
+        }
+    }
+}
+
+/// Plans a trim under the partition's lock and carries it out without.
+async fn trim(
+    handle: &Arc<PartitionHandle>,
+    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendFailure> + Send + 'static,
+) -> Result<Option<Trim<ServerDisk>>, AppendFailure> {
+    // On a worker: what a replica gives up of raft's log it notes durably before.
+    let planned = handle.with_on_worker(plan).await.ok_or(AppendFailure::Gone)??;
+    let Some(trim) = planned else { return Ok(None) };
+    let (trim, result) = tokio::task::spawn_blocking(move || {
+        let result = trim.run();
+        (trim, result)
+    })
+    .await
+    .map_err(|_| AppendFailure::Gone)?;
+    // A full disk is passing trouble; any other failure halts the partition.
+    handle.with(|core| core.finish_trim(&trim, &result)).await;
+    match result {
+        Ok(()) => Ok(Some(trim)),
+        Err(error) => Err(AppendFailure::Refused(AppendError::Log(error))),
+    }
+}
+
+/// Asks for a recovery checkpoint where there is something new that is durable anyway. A relaxed topic is left to its
+/// own settings: its checkpoints come when a segment is closed.
+async fn checkpoint_all(node: &Arc<Node>) {
+    for handle in node.topics().online() {
+        let end = handle.reader.log_end();
+        if handle.checkpointed_at.load(Ordering::Relaxed) == end.get() {
+            continue;
+        }
+        let strict = matches!(handle.policy().durability, Durability::Strict);
+        if strict && !handle.is_halted() {
+            handle.checkpointed_at.store(end.get(), Ordering::Relaxed);
+            handle.checkpoint_due.store(true, Ordering::Release);
+            node.flusher.schedule(handle);
+        }
+    }
+}
+
+async fn flush_all(node: &Arc<Node>) {
+    let topics = node.topics();
+    let now = node.now();
+    for handle in topics.online() {
+        let relaxed = matches!(handle.policy().durability, Durability::Relaxed { flush_ms: Some(_), .. });
+        if relaxed && handle.look(|core| core.flush_ms_due(now)).await.unwrap_or(false) {
+            node.flusher.schedule(handle);
+        }
+    }
+}
+
+/// Closes segments by their age where nothing is appended, so that retention and compaction reach them. Whether one is due is
+/// known without the partition's lock: idle partitions cost a look.
+async fn close_old_segments(node: &Arc<Node>) {
+    let now = node.now();
+    let is_due =
+        |handle: &&Arc<PartitionHandle>| handle.reader.log().is_closing_due(now) && !handle.is_halted();
+    let due: Vec<_> = node.topics().online().filter(is_due).cloned().collect();
+    for handle in due {
+        // On a worker: blocks that were reserved are given back.
+        handle.with_on_worker(move |core| core.close_old_segment(now)).await;
+    }
+}
+
+/// Opens partitions for which there was no room at the start, or when they were created, once there is. One that finds none again ends the
+/// look, with false: there is none for the others either.
+async fn open_waiting(node: &Arc<Node>) -> bool {
+    if node.space.free_bytes().is_none_or(|free| free < OPEN_ROOM) {
+        return true;
+    }
+    let topics = Arc::clone(&node.topics());
+    for topic in topics.iter() {
+        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
+            let group = RaftGroup { topic: topic.id, partition: id.partition };
+            let waits = matches!(slot, PartitionSlot::Offline(offline) if offline.waits_for_room);
+            if waits && !node.controller.open_waiting(group, node.now()).await {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.
+async fn revive_all(node: &Arc<Node>) {
+    if node.space.free_bytes().is_some_and(|free| free < REVIVE_ROOM) {
+        return;
+    }
+    let halted = |handle: &&Arc<PartitionHandle>| handle.is_replica() && handle.is_halted();
+    let halted: Vec<_> = node.topics().online().filter(halted).cloned().collect();
+    for handle in halted {
+        let ran_out_of_room = |core: &Core| core.as_replica().is_some_and(Replica::ran_out_of_room);
+        if handle.look(ran_out_of_room).await.unwrap_or(false) {
+            node.controller.reopen(&handle, node.now()).await;
+        }
+    }
+    if node.controller.handle().is_halted() {
+        node.controller.reopen_log(node.now()).await;
+    }
+}
+
+/// Moves a partition's log start forward (DeleteRecords); durable when it returns. What was begun is carried out even if
+/// the caller is dropped meanwhile.
+pub async fn advance_log_start(
+    node: &Arc<Node>,
+    handle: &Arc<PartitionHandle>,
+    to: Offset,
+) -> Result<Offset, AppendFailure> {
+    let (handle, flusher) = (Arc::clone(handle), Arc::clone(&node.flusher));
+    let now = node.now();
+    let work = async move {
+        let trimmed = trim(&handle, move |core| Ok(core.advance_log_start(to, now)?)).await?;
+        if let Some(trim) = trimmed {
+            return Ok(trim.log_start());
+        }
+        // One of several replicas: it moves when a majority has taken note.
+        flusher.schedule(&handle);
+        match tokio::time::timeout(REPLICATED_MAX, handle.wait_log_start(to)).await {
+            Ok(true) => Ok(handle.reader.log_start()),
+            Ok(false) => Err(AppendFailure::NotLeader),
+            Err(_) => Err(AppendFailure::TooFewReplicas),
+        }
+    };
+    tokio::spawn(work).await.unwrap_or(Err(AppendFailure::Gone))
+}
+
+/// Closes every partition cleanly, several at a time. Returns how many could not be.
+pub async fn close_all(node: &Arc<Node>) -> usize {
+    /// Closed at once; each waits for a few syncs.
+    const AT_ONCE: usize = 16;
+
+    let mut handles: Vec<_> = node.topics().online().cloned().collect();
+    let mut closing = JoinSet::new();
+    let mut failed = 0;
+    loop {
+        while closing.len() < AT_ONCE {
+            let Some(handle) = handles.pop() else { break };
+            closing.spawn(close(handle));
+        }
+        match closing.join_next().await {
+            None => return failed,
+            Some(Ok(true)) => {}
+            Some(Ok(false) | Err(_)) => failed += 1,
+        }
+    }
+}
+
+async fn close(handle: Arc<PartitionHandle>) -> bool {
+    let end: LogEnd = handle.reader.log_end();
+    match handle.close(Ending::Stopped).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::error!(partition = %handle.id, log_end = %end, %error, "the partition was not closed cleanly");
+            false
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Batches to the leader of their partition, wherever that is, stored once: `append` for those who do not care which node leads.
+//!
+//! Where several nodes may lead a partition, each node is an idempotent producer to it: its batches carry a producer id from the
+//! controller and sequences, which the partition's replicated state remembers. A request whose answer is lost, or whose leader
+//! is deposed, is put again unchanged, to the node that leads then; what is stored already is recognised. So it is also where this node
+//! leads now: it may not any more when the batch is to be committed. One request of a partition is
+//! under way at a time, with as many batches as are remembered. `queue`: what waits. `serve`: the leader's side. `wire`: the bytes.
+
+mod queue;
+mod serve;
+mod wire;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tailrace_records::BatchBuilder;
+use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
+use tokio::sync::oneshot;
+
+use self::queue::{Item, Producer, Pushed, Waiter};
+pub(crate) use self::queue::{Relay, Told};
+pub(crate) use self::serve::serve;
+use self::serve::store_here;
+use self::wire::Answer;
+use crate::cluster::partition_of;
+use crate::node::Node;
+pub use tailrace_peers::RequestKind;
+pub use tailrace_runtime::stopped;
+
+/// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
+/// connections.
+const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
+
+/// Why a batch is not stored, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRelayed {
+    /// Nothing was tried.
+    #[error("too much waits for the leaders of partitions on other nodes")]
+    QueueFull,
+    /// A task has ended without a result.
+    #[error("the server's own fault: a task has failed")]
+    Failed,
+    /// Nobody was asked to store it.
+    #[error("no leader of the partition was found in time: {0}")]
+    NoLeader(String),
+    /// It may be stored.
+    #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
+    Unanswered(String),
+    /// The leader refuses it, for good.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Pause before a request is put again; doubles up to the second.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(200);
+
+/// How often it is looked whether another node leads, while one does not answer.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
+/// that. Batches of one partition are stored in the order of these calls.
+pub fn append(
+    node: &Arc<Node>,
+    group: RaftGroup,
+    builder: BatchBuilder,
+    told: Told,
+) -> Option<oneshot::Receiver<()>> {
+    match node.relay.push(group, builder, told) {
+        Pushed::Waits { starts, done } => {
+            if starts {
+                tokio::spawn(run(Arc::clone(node), group));
+            }
+            Some(done)
+        }
+        Pushed::Full(told) => {
+            told(Err(NotRelayed::QueueFull));
+            None
+        }
+    }
+}
+
+/// Relays what waits for one partition, until there is nothing.
+async fn run(node: Arc<Node>, group: RaftGroup) {
+    let mut stopping = node.stopping.subscribe();
+    while let Some((items, producer)) = node.relay.take(group) {
+        let bytes = items.iter().map(|item| item.waiter.bytes).sum();
+        tokio::select! {
+            () = relay(&node, group, items, producer) => {}
+            // Those who wait are about to be closed.
+            () = stopped(&mut stopping) => node.relay.set_producer(group, None),
+        }
+        node.relay.release(bytes);
+    }
+}
+
+/// Batches as they are sent.
+struct Prepared {
+    batches: Vec<Bytes>,
+    deadline: Instant,
+}
+
+async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
+    let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
+    let (builders, waiters): (Vec<_>, Vec<_>) =
+        items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
+    // Until this is done, nothing is known of the producer: what is given up may be stored or not.
+    node.relay.set_producer(group, None);
+    let producer = match producer {
+        Some(producer) => producer,
+        None => match new_producer(node, deadline).await {
+            Ok(producer) => producer,
+            Err(failure) => return fail(waiters, &failure),
+        },
+    };
+    let Some((batches, producer)) = build(builders, producer).await else {
+        return fail(waiters, &NotRelayed::Failed);
+    };
+    match put(node, group, &Prepared { batches, deadline }).await {
+        Ok(Answer::Stored(stored)) if stored.len() == waiters.len() => {
+            node.relay.set_producer(group, Some(producer));
+            tell(waiters, &stored);
+        }
+        Ok(Answer::Refused { stored, reason }) => {
+            let mut told = waiters;
+            let refused = told.split_off(stored.len().min(told.len()));
+            tell(told, &stored);
+            fail(refused, &NotRelayed::Refused(reason));
+        }
+        Ok(_) => fail(waiters, &NotRelayed::Unanswered("the leader's answer makes no sense".to_owned())),
+        Err(failure) => fail(waiters, &failure),
+    }
+}
+
+async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, NotRelayed> {
+    let mut pause = PAUSE_MIN;
+    loop {
+        let work = Arc::clone(node);
+        // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
+        let id =
+            tokio::spawn(
+                async move { work.controller.next_producer_id(&work.producer_ids, work.now()).await },
+            );
+        let reason = match tokio::time::timeout_at(deadline.into(), id).await {
+            Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0 }),
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the controller does not answer".to_owned(),
+        };
+        if Instant::now() + pause >= deadline {
+            return Err(NotRelayed::NoLeader(reason));
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+/// Builds the batches of a producer, and says with which sequence it goes on. `None` if a worker panicked.
+async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<Bytes>, Producer)> {
+    let bytes: usize = builders.iter().map(BatchBuilder::bytes_estimate).sum();
+    let work = move || {
+        let mut next = producer;
+        let batches = builders.into_iter().map(|builder| {
+            let first = next.next_sequence;
+            next.next_sequence += i32::try_from(builder.len()).unwrap_or(i32::MAX);
+            builder.of_producer(next.id, ProducerEpoch(0), first).build()
+        });
+        (batches.collect(), next)
+    };
+    if bytes > COMPRESS_INLINE_BYTES {
+        return tokio::task::spawn_blocking(work).await.ok();
+    }
+    Some(work())
+}
+
+/// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
+async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<Answer, NotRelayed> {
+    let mut pause = PAUSE_MIN;
+    let mut reason = "no node leads the partition".to_owned();
+    let mut put_once = false;
+    let attempts = async {
+        loop {
+            if let Some(node) = leader(here, group) {
+                put_once = true;
+                match put_to(here, node, group, prepared).await {
+                    Answer::Again(why) => reason = why,
+                    answer => return answer,
+                }
+                here.relay.retries.inc();
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    };
+    match tokio::time::timeout_at(prepared.deadline.into(), attempts).await {
+        Ok(answer) => Ok(answer),
+        Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
+        Err(_) => Err(NotRelayed::NoLeader(reason)),
+    }
+}
+
+/// The node that leads, as far as is known.
+fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
+    if partition_of(node, group).is_some_and(|handle| handle.leads().is_some()) {
+        return Some(node.id());
+    }
+    // A partition with one replica is led where that is, and nobody says so.
+    let announced = node.links.leader(group).map(|leader| leader.replica.node());
+    announced.or_else(|| {
+        let image = node.image();
+        let partition = image.topic_by_id(group.topic)?.partition(group.partition)?;
+        match &partition.replicas[..] {
+            [only] => Some(only.node()),
+            _ => None,
+        }
+    })
+}
+
+/// One attempt. Ends early when another node is known to lead.
+async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> Answer {
+    let again = |reason: &dyn std::fmt::Display| Answer::Again(reason.to_string());
+    if node == here.id() {
+        let stored = tokio::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
+        return stored.unwrap_or_else(|error| again(&error));
+    }
+    let Some(peers) = here.links.peers() else { return again(&"the node is alone") };
+    let body = wire::encode_request(group, &prepared.batches);
+    let left = prepared.deadline.saturating_duration_since(Instant::now());
+    let moved = async {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if leader(here, group).is_some_and(|leader| leader != node) {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        answer = peers.request(node, RequestKind::Append, body, left) => match answer {
+            Ok(answer) => Answer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
+            Err(error) => again(&error),
+        },
+        () = moved => again(&"the partition has another leader since"),
+    }
+}
+
+fn tell(waiters: Vec<Waiter>, stored: &[Offset]) {
+    for (waiter, first) in waiters.into_iter().zip(stored) {
+        (waiter.told)(Ok(*first));
+    }
+}
+
+fn fail(waiters: Vec<Waiter>, failure: &NotRelayed) {
+    for waiter in waiters {
+        (waiter.told)(Err(failure.clone()));
+    }
+}

@@ -1,0 +1,116 @@
+//! The leader's side: appends what other nodes relay, and answers once it is committed.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_records::{BatchHeader, Validated};
+use tailrace_replication::{AppendError, Appended};
+use tailrace_types::RaftGroup;
+
+use super::wire::{self, Answer};
+use crate::node::Node;
+use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+use tailrace_peers::RequestError;
+
+/// Answers another node. What was begun is finished, whether it waits or not.
+pub(crate) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, RequestError> {
+    let failed = |reason: String| RequestError::Failed(reason);
+    let (group, batches) =
+        wire::decode_request(body).ok_or_else(|| failed("the request makes no sense".to_owned()))?;
+    let work = store_here(Arc::clone(node), group, batches);
+    let answer = tokio::spawn(work).await.map_err(|error| failed(error.to_string()))?;
+    Ok(answer.encode())
+}
+
+/// Appends the batches, one after the other, and waits until they are committed.
+pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<Bytes>) -> Answer {
+    let Some(topic) = here.topics().by_id(group.topic.0) else {
+        return Answer::Again("the node does not know the topic".to_owned());
+    };
+    let handle = match topic.partition(group.partition.0) {
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Arc::clone(handle),
+        _ => return Answer::Again("another node leads the partition".to_owned()),
+    };
+    let (appended, ended) = append_all(&here, &topic, &handle, batches).await;
+    let mut stored = Vec::with_capacity(appended.len());
+    for appended in &appended {
+        if let Err(reason) = committed(&handle, appended).await {
+            return Answer::Again(reason.to_owned());
+        }
+        stored.push(appended.base_offset);
+    }
+    match ended {
+        None => Answer::Stored(stored),
+        Some(Ended::Again(reason)) => Answer::Again(reason),
+        Some(Ended::Refused(reason)) => Answer::Refused { stored, reason },
+    }
+}
+
+enum Ended {
+    Again(String),
+    Refused(String),
+}
+
+async fn append_all(
+    here: &Arc<Node>,
+    topic: &Topic,
+    handle: &Arc<PartitionHandle>,
+    batches: Vec<Bytes>,
+) -> (Vec<Appended>, Option<Ended>) {
+    let mut all = Vec::with_capacity(batches.len());
+    for bytes in batches {
+        let header = match judged(topic, &bytes) {
+            Ok(header) => header,
+            Err(reason) => return (all, Some(Ended::Refused(reason))),
+        };
+        let wanted = here.taps.wanted(topic, here.relay.known_to);
+        let done = append(here, handle, Validated { header, bytes }, here.now(), wanted).await;
+        match done {
+            Ok(appended) => all.push(appended),
+            Err(AppendFailure::Refused(AppendError::Producer(error))) => {
+                return (all, Some(Ended::Refused(error.to_string())));
+            }
+            Err(AppendFailure::Refused(error)) => return (all, Some(Ended::Refused(error.to_string()))),
+            Err(AppendFailure::NotLeader) => {
+                return (all, Some(Ended::Again("another node leads the partition".to_owned())));
+            }
+            Err(AppendFailure::TooFewReplicas) => {
+                return (all, Some(Ended::Again("too few replicas keep up".to_owned())));
+            }
+            Err(AppendFailure::Gone) => {
+                return (all, Some(Ended::Again("the partition is going elsewhere".to_owned())));
+            }
+        }
+    }
+    (all, None)
+}
+
+/// The batch was built by a node of this cluster: what would harm the log is looked at, its records are not.
+fn judged(topic: &Topic, bytes: &Bytes) -> Result<BatchHeader, String> {
+    let header = tailrace_records::check(bytes).map_err(|error| error.to_string())?;
+    let attributes = header.attributes;
+    if attributes.is_control() || attributes.is_transactional() || header.producer_id.get() < 0 {
+        return Err("not a batch of an idempotent producer".to_owned());
+    }
+    let counted = header.record_count > 0 && header.last_offset_delta == header.record_count - 1;
+    if header.total_bytes() != bytes.len() || !counted {
+        return Err(format!("a batch of {} bytes with {} records", bytes.len(), header.record_count));
+    }
+    if bytes.len() > topic.batch_bytes_max() {
+        return Err(format!(
+            "a batch of {} bytes, above max.message.bytes of the topic ({})",
+            bytes.len(),
+            topic.batch_bytes_max()
+        ));
+    }
+    Ok(header)
+}
+
+async fn committed(handle: &PartitionHandle, appended: &Appended) -> Result<(), &'static str> {
+    let Some(committed) = handle.wait_committed(appended) else { return Ok(()) };
+    match committed.await {
+        Ok(WaitOutcome::Committed) => Ok(()),
+        Ok(WaitOutcome::Deposed) => Err("the partition has another leader since"),
+        Ok(WaitOutcome::Halted) | Err(_) => Err("the partition stopped before the records were committed"),
+    }
+}

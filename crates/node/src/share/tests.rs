@@ -1,0 +1,226 @@
+use std::sync::Arc;
+
+use tailrace_coordination::share::{
+    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
+};
+use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_records::{BatchBuilder, BatchOptions, Validated};
+use tailrace_replication::TransactionMarker;
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
+use tempfile::TempDir;
+
+use super::*;
+use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
+use crate::start::RunningNode;
+use crate::taps::Wanted;
+use crate::testing::start_in;
+
+struct Rig {
+    running: RunningNode,
+    key: SharePartitionKey,
+    _folder: TempDir,
+}
+
+impl Rig {
+    async fn start() -> Self {
+        let folder = TempDir::new().unwrap();
+        let running = start_in(&folder, &[("share.coordinator.state.topic.num.partitions", "2")]).await;
+        let node = running.node();
+        let topic = TopicId::from_random(tailrace_runtime::random::bytes16());
+        let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
+        node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
+        let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
+        assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
+        state::initialize(node, &key).await.unwrap();
+        Self { key, running, _folder: folder }
+    }
+
+    fn node(&self) -> &Arc<Node> {
+        self.running.node()
+    }
+
+    fn handle(&self) -> Arc<PartitionHandle> {
+        live::handle_of(self.node(), &self.key).unwrap()
+    }
+
+    fn settings(&self, committed_only: bool) -> GroupSettings {
+        let settings = GroupSettings::of(&self.node().image(), "g");
+        GroupSettings { committed_only, ..settings }
+    }
+
+    /// Appends a batch of `count` records, in a transaction of this producer if there is one. Returns its size.
+    async fn produce(&self, producer: Option<i64>, count: i64) -> u64 {
+        let mut options = BatchOptions::default();
+        if let Some(id) = producer {
+            // Without a sequence, as a coordinator writes: nobody is asked whether the transaction is under way.
+            options.producer_id = ProducerId(id);
+            options.producer_epoch = ProducerEpoch(0);
+            options.transactional = true;
+        }
+        let mut builder = BatchBuilder::new(options);
+        for _ in 0..count {
+            builder.push(TimestampMs(1), None, Some(b"job"), &[]).unwrap();
+        }
+        let (header, bytes) = builder.build_with_header();
+        let size = bytes.len() as u64;
+        let (node, handle) = (self.node(), self.handle());
+        let (batch, now) = (Validated { header, bytes }, node.now());
+        let appended = match producer {
+            None => append(node, &handle, batch, now, Wanted::BY_NOBODY).await,
+            // As if the transaction's coordinator had been asked.
+            Some(_) => {
+                let guard = begin_verification(&handle, &header, false, now).await.unwrap();
+                append_verified(node, &handle, batch, guard, now, Wanted::BY_NOBODY).await
+            }
+        };
+        let appended = appended.unwrap();
+        if let Some(wait) = handle.wait_committed(&appended) {
+            wait.await.unwrap();
+        }
+        size
+    }
+
+    async fn end(&self, producer: i64, committed: bool) {
+        let marker = TransactionMarker {
+            producer_id: ProducerId(producer),
+            producer_epoch: ProducerEpoch(0),
+            coordinator_epoch: 0,
+            committed,
+            epochs_are_bumped: false,
+        };
+        let handle = self.handle();
+        let appended = append_marker(self.node(), &handle, marker, None).await.unwrap();
+        if let Some(wait) = handle.wait_committed(&appended) {
+            wait.await.unwrap();
+        }
+    }
+
+    async fn acquire(&self, live: &Arc<LivePartition>, committed_only: bool) -> Vec<(i64, i64)> {
+        let terms = AcquireTerms {
+            member: "m".into(),
+            records_max: 100,
+            batch_size: 1,
+            mode: AcquireMode::BatchOptimized,
+        };
+        let acquired = acquire(self.node(), live, &self.settings(committed_only), &terms, 1 << 20).await;
+        let batches = acquired.unwrap().map(|acquisition| acquisition.batches).unwrap_or_default();
+        batches.iter().map(|batch: &AcquiredBatch| (batch.first.0, batch.last.0)).collect()
+    }
+}
+
+#[tokio::test]
+async fn only_committed_records_where_only_those_count() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    rig.produce(None, 2).await; // 0, 1
+    rig.produce(Some(7), 2).await; // 2, 3
+    rig.produce(Some(8), 1).await; // 4
+    assert_eq!(rig.acquire(&live, true).await, [(0, 1)], "two transactions are open");
+    rig.end(7, false).await; // 5
+    assert_eq!(rig.acquire(&live, true).await, [], "offsets 2 and 3 are aborted, 4 is still open");
+    rig.end(8, true).await; // 6
+    assert_eq!(rig.acquire(&live, true).await, [(4, 4)]);
+    let said = |first, last| Acknowledgement {
+        first: Offset(first),
+        last: Offset(last),
+        kinds: vec![AcknowledgeKind::Accept],
+    };
+    let settings = rig.settings(true);
+    live.acknowledge(node, &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
+    live.keep(node).kept().await.unwrap();
+    assert_eq!(rig.acquire(&live, true).await, []);
+    let (start, complete) = live.with_core(|core| (core.start(), core.delivery_complete_count())).unwrap();
+    assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
+    // Another group takes everything as it comes, but for the markers.
+    let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
+    state::reset(node, &other, Offset(0)).await.unwrap();
+    let live = node.share.get_or_load(node, &other).await.unwrap();
+    assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 3), (4, 4)]);
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_set_anew_or_deleted_counts_no_more() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    rig.produce(None, 3).await;
+    assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
+    state::reset(node, &rig.key, Offset(1)).await.unwrap();
+    let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
+    let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
+    assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
+    // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
+    let request = tailrace_coordination::share::ShareRequest::Delete { key: rig.key.clone() };
+    state::ask(node, request).await.unwrap();
+    let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
+    live.acknowledge(node, &rig.settings(false), "m", &said).unwrap();
+    assert!(live.keep(node).kept().await.is_err(), "nobody may be told that it was accepted");
+    let gone = node.share.get_or_load(node, &rig.key).await;
+    assert!(matches!(gone, Err(ShareFailure::NoState)));
+    state::initialize(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
+    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
+    state::delete_group(node, "g").await.unwrap();
+    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), []);
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_not_used_any_more_is_dropped() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let now = node.share.clock.now();
+    assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    assert!(!live.is_idle_since(now, Duration::from_secs(500)));
+    rig.produce(None, 1).await;
+    assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
+    assert!(!live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)), "a record is held");
+    live.release_member(node, "m");
+    live.keep(node).kept().await.unwrap();
+    assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_member_could_have_is_measured_without_acquiring_it() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let measure = |enough| acquirable_bytes(&live, &rig.settings(false), enough).unwrap();
+    assert_eq!(measure(1000), 0);
+    let a = rig.produce(None, 2).await; // 0, 1
+    let b = rig.produce(None, 30).await; // 2 to 31
+    let c = rig.produce(None, 3).await; // 32 to 34
+    assert_eq!(measure(u64::MAX), a + b + c);
+    assert_eq!(measure(1), a, "counted until there is enough");
+    assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 31), (32, 34)], "and nothing was taken");
+    assert_eq!(measure(u64::MAX), 0, "a member has them all");
+    let d = rig.produce(None, 1).await; // 35
+    let say = |first, last, kind| {
+        let said = Acknowledgement { first: Offset(first), last: Offset(last), kinds: vec![kind] };
+        live.acknowledge(node, &rig.settings(false), "m", &[said]).unwrap();
+    };
+    say(0, 0, AcknowledgeKind::Release);
+    assert_eq!(measure(u64::MAX), a + d, "what others hold in between does not count");
+    say(4, 5, AcknowledgeKind::Release);
+    say(7, 33, AcknowledgeKind::Release);
+    assert_eq!(measure(u64::MAX), a + b + c + d, "a batch counts once, however many runs of it there are");
+    say(34, 34, AcknowledgeKind::Accept);
+    assert_eq!(measure(u64::MAX), a + b + c + d);
+    // An open transaction's records do not count where only committed ones do.
+    let e = rig.produce(Some(7), 4).await;
+    assert_eq!(measure(u64::MAX), a + b + c + d + e);
+    assert_eq!(acquirable_bytes(&live, &rig.settings(true), u64::MAX).unwrap(), a + b + c + d);
+    let locks = |record_locks_max| {
+        let settings = rig.settings(false);
+        GroupSettings { terms: GroupTerms { record_locks_max, ..settings.terms }, ..settings }
+    };
+    assert_eq!(acquirable_bytes(&live, &locks(1), u64::MAX).unwrap(), a + b + c, "no room for fresh ones");
+    rig.running.stop().await;
+}

@@ -1,0 +1,472 @@
+//! From a data folder to a running node, and back.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs};
+use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
+use tailrace_metadata::{ControlError, RegisterNode};
+use tailrace_peers::{PeerTls, Peers};
+use tailrace_replication::raft::ReplicaOptions;
+use tailrace_runtime::clock::wall_clock;
+use tailrace_runtime::disk::ServerDisk;
+use tailrace_runtime::metrics::Metrics;
+use tailrace_runtime::tls::TlsError;
+use tailrace_runtime::{ListenError, listen};
+use tailrace_types::NodeId;
+use tokio::sync::{Mutex, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::cleaner::Cleaner;
+use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
+use crate::collector::NodeCollector;
+use crate::controller::log::{self, MetadataError, OpenLog};
+use crate::controller::{ControllerShell, Hold, ProducerIdBlock, Tools};
+use crate::coordinators::Coordinators;
+use crate::dirty::DirtyPages;
+use crate::group_collector::GroupCollector;
+use crate::metrics::NodeMetrics;
+use crate::node::Node;
+use crate::partitions::{
+    Flusher, FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost,
+    tick,
+};
+use crate::relay::Relay;
+use crate::scrubber::Scrubber;
+use crate::share::ShareGroups;
+use crate::space::{self, DiskSpace};
+use crate::taps::{Sink, Taps};
+
+/// Threads that step replicas. A step may wait for the disk.
+const STEP_THREADS: usize = 4;
+
+/// How long a node that stops waits for others to take over what it leads.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The folder of a node's data, taken by this process until it is dropped.
+pub struct DataFolder {
+    path: PathBuf,
+    lock: DataDirLock,
+    own: Own,
+}
+
+impl DataFolder {
+    /// Opens `data.dir`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`StartError::Folder`], [`StartError::Lock`] if another process has it, [`StartError::Cluster`] if it belongs to another node.
+    pub fn open(config: &BrokerConfig) -> Result<Self, StartError> {
+        let path = PathBuf::from(&config.data_dir);
+        make_durable_folder(&path)?;
+        let lock = DataDirLock::acquire(&path)?;
+        let own = Own::open(&path, config.node())?;
+        Ok(Self { path, lock, own })
+    }
+}
+
+/// What a node is started with.
+pub struct Startup {
+    /// Settings by key, all layers merged: see `tailrace_config`.
+    pub settings: BTreeMap<String, String>,
+    /// Where its data lie.
+    pub folder: DataFolder,
+    /// The disk; tests put a watcher before it.
+    pub disk: ServerDisk,
+    /// Where it registers what it counts.
+    pub metrics: Arc<Metrics>,
+    /// By what clients reach it. A node of a cluster has some.
+    pub fronts: Option<Fronts>,
+}
+
+/// What stands around a node: the fronts that clients speak to.
+pub struct Fronts {
+    /// Where they listen. Other nodes are told.
+    pub addresses: Addresses,
+    /// Those who keep something by topic.
+    pub followers: Vec<Arc<dyn FollowsTopics>>,
+    /// Those who hear of what is committed.
+    pub sinks: Vec<Arc<dyn Sink>>,
+    /// The name of the sink that has delivered what is relayed to other nodes, before it is stored.
+    pub relays: Option<&'static str>,
+    /// Who speaks to the other nodes over the same links.
+    pub link_user: Option<Arc<dyn LinkUser>>,
+}
+
+/// Why a node did not start. One line each, saying what to do where that is known.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting is unknown or illegal.
+    #[error("configuration: {0}")]
+    Config(#[from] ConfigError),
+    /// The data folder is used by another process, or cannot be written.
+    #[error("{0}")]
+    Lock(#[from] LockError),
+    /// Which node the data folder belongs to, and which cluster.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// A copy of the folder of a node that runs.
+    #[error(
+        "another node with number {0} is alive, with a copy of this data folder or the original: only one of them may run"
+    )]
+    NumberTaken(NodeId),
+    /// The cluster does not want this node, or not any more.
+    #[error("the cluster refuses this node: {0}")]
+    NotRegistered(ControlError),
+    /// A file of the data folder itself.
+    #[error("cannot {action} {}: {error}", .path.display())]
+    Folder {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// The metadata log.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// The metadata log is damaged, and nobody else has it.
+    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and goes on with it", .dir.display())]
+    MetadataLost {
+        /// What was found.
+        error: Box<MetadataError>,
+        /// The data folder.
+        dir: PathBuf,
+    },
+    /// The partition folders.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// An address that cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A node of a cluster has to say where its clients reach it.
+    #[error("cluster.listen is set, and there is no front that clients could be told of")]
+    NoFronts,
+    /// The files of TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The operating system gave no thread.
+    #[error("cannot start threads: {0}")]
+    Threads(#[source] io::Error),
+}
+
+/// A node that runs.
+pub struct RunningNode {
+    node: Arc<Node>,
+    addresses: Option<Addresses>,
+    tasks: Vec<JoinHandle<()>>,
+    _lock: DataDirLock,
+}
+
+/// Opens a data folder: its metadata, its partitions, its links to other nodes. Everything works when this returns.
+///
+/// # Errors
+/// See [`StartError`]. Damaged partitions are no error: they are offline, and [`Node::problems`] says so.
+pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
+    let Startup { settings, folder, disk, metrics, fronts } = startup;
+    let DataFolder { path: data_dir, lock, mut own } = folder;
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
+    let mut addresses = fronts.as_ref().map(|fronts| fronts.addresses);
+    let registry = metrics;
+    let metrics = Arc::new(NodeMetrics::default());
+    registry.add(|registry| metrics.register_into(registry));
+    let space = DiskSpace::new(disk.clone());
+    let store = LogStore::new(disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
+    let links = Arc::new(Links::new(config.node(), config.tailrace_raft_election_ticks));
+    for leftover in remove_leftovers(store.disk(), &data_dir)? {
+        tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
+    }
+    let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
+    let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
+    let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
+    let context = PartitionContext {
+        links: Arc::clone(&links),
+        flusher: Arc::new(flusher),
+        dirty: Arc::new(DirtyPages::default()),
+    };
+    let opener = Opener { store, data_dir: data_dir.clone(), context: context.clone(), journal, crowd: 0 };
+    // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
+    let known = own.place().filter(|_| config.cluster_address().is_some());
+    let known = known.map(|(id, founders)| cluster::replica_options(&config, id, founders));
+    let others = own.others(&config.tailrace_cluster_seeds);
+    let (opened, renews) = match known {
+        None => (None, false),
+        Some(replica) => match open_metadata(&opener, &settings, Some(replica)).await {
+            Err(StartError::Metadata(error)) if error.is_loss() && !others.is_empty() => {
+                tracing::error!(%error, "this node asks the others for another replica of the metadata log");
+                (None, true)
+            }
+            opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
+        },
+    };
+    let link_user = fronts.as_ref().and_then(|fronts| fronts.link_user.clone());
+    let entered = match config.cluster_address() {
+        None => {
+            own.may_be_alone()?;
+            None
+        }
+        Some(address) => {
+            // Told before anybody is asked: a node that others cannot reach is of no use to them.
+            let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoFronts)?)?;
+            let registration = RegisterNode { renews, ..registration };
+            let (tls, listener) = (peer_tls(&config)?, listen("cluster.listen", address).await?);
+            let entered =
+                cluster::enter(&mut own, &config, listener, tls, &registry, link_user.clone(), registration);
+            Some(entered.await?)
+        }
+    };
+    if let Some(entered) = &entered {
+        addresses = addresses.map(|addresses| Addresses { cluster: Some(entered.bound), ..addresses });
+        if !entered.bound.ip().is_loopback() && !config.tailrace_cluster_tls {
+            tracing::warn!(
+                listener = "cluster", address = %entered.bound,
+                "LISTENING FOR OTHER NODES BEYOND LOOPBACK WITHOUT TLS: whoever reaches this address may speak as a node; \
+                 docs/security.md says how to demand certificates"
+            );
+        }
+        links.connect(entered.peers.clone());
+    }
+    let log = match opened {
+        Some(log) => log,
+        None => {
+            let options = |e: &Entered| cluster::replica_options(&config, e.replica, e.founders.clone());
+            let opened = open_metadata(&opener, &settings, entered.as_ref().map(options)).await;
+            opened.map_err(|error| lost(error, &data_dir))?
+        }
+    };
+    let hold = Hold {
+        upto: log.lacks_upto,
+        registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
+    };
+    let (followers, sinks, relays) = match fronts {
+        Some(Fronts { followers, sinks, relays, .. }) => (followers, sinks, relays),
+        None => Default::default(),
+    };
+    let tools = Tools { opener, followers, hold };
+    let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, wall_clock())).await;
+    let controller = started.expect("opening the data folder does not panic");
+    links.configure(controller.image().broker());
+    let stepper = Stepper::start(STEP_THREADS).map_err(StartError::Threads)?;
+    let node = Arc::new(Node {
+        links,
+        controller,
+        cleaner: Cleaner::default(),
+        scrubber: Scrubber::default(),
+        coordinators: Coordinators::new(),
+        share: ShareGroups::new(),
+        flusher: context.flusher,
+        stepper,
+        dirty: context.dirty,
+        taps: Taps::new(sinks),
+        relay: Relay::new(&config, relays, metrics.relay_retries.clone()),
+        link_user,
+        producer_ids: Mutex::new(ProducerIdBlock::default()),
+        cluster_id: own.cluster_id().to_owned(),
+        receiver: entered.as_ref().map(|entered| Arc::clone(&entered.receiver)),
+        data_dir: data_dir.canonicalize().unwrap_or(data_dir),
+        space,
+        stopping: watch::Sender::new(false),
+        metrics,
+    });
+    registry.add(|registry| node.links.register_into(registry));
+    registry.register_collector(Box::new(NodeCollector(Arc::downgrade(&node))));
+    node.cleaner.start(&node).map_err(StartError::Threads)?;
+    node.scrubber.start(&node).map_err(StartError::Threads)?;
+    registry.register_collector(Box::new(GroupCollector::new(&node)));
+    let follower = tokio::spawn(follow_metadata(Arc::clone(&node)));
+    if let (Some(entered), Some(addresses)) = (entered, &addresses) {
+        live_in_cluster(&node, entered, &config, addresses).await?;
+    }
+    let tasks = vec![
+        follower,
+        tokio::spawn(keep_up(Arc::clone(&node))),
+        tokio::spawn(replace_lost(Arc::clone(&node))),
+        tokio::spawn(space::watch(Arc::clone(&node))),
+        tokio::spawn(run_coordinators(Arc::clone(&node))),
+        tokio::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        tokio::spawn(Arc::clone(&node.dirty).watch()),
+        tokio::spawn(remember_nodes(Arc::clone(&node), own)),
+    ];
+    Ok(RunningNode { node, addresses, tasks, _lock: lock })
+}
+
+/// Certificates for the links to other nodes, if the settings ask for them. They are read again when they change.
+fn peer_tls(config: &BrokerConfig) -> Result<Option<Arc<PeerTls>>, TlsError> {
+    if !config.tailrace_cluster_tls {
+        return Ok(None);
+    }
+    let tls = PeerTls::load(
+        Path::new(&config.tailrace_cluster_tls_certificate_file),
+        Path::new(&config.tailrace_cluster_tls_key_file),
+        Path::new(&config.tailrace_cluster_tls_ca_file),
+    )?;
+    tokio::spawn(Arc::clone(&tls).watch());
+    Ok(Some(tls))
+}
+
+/// How long a node that starts waits for the newest metadata.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Begins to take part. Ends when this node knows of itself.
+async fn live_in_cluster(
+    here: &Arc<Node>,
+    entered: Entered,
+    config: &BrokerConfig,
+    addresses: &Addresses,
+) -> Result<(), StartError> {
+    let node = cluster::registration(config, addresses)?;
+    let replica = Some(entered.replica);
+    let node =
+        RegisterNode { directory: entered.directory, cluster: entered.address.clone(), replica, ..node };
+    let founds = entered.founds().then(|| here.cluster_id.clone());
+    entered.receiver.set_node(here);
+    cluster::connect_to_nodes(here);
+    tokio::spawn(tick(Arc::clone(here)));
+    let (answered, answer) = oneshot::channel();
+    tokio::spawn(cluster::run(Arc::clone(here), Registration { node, founds, answered }));
+    if entered.is_new || here.controller.is_held() {
+        tracing::info!("waiting for the cluster's metadata");
+        cluster::known_to_itself(here).await;
+    }
+    // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
+    let newest = async {
+        // It lasts as long as the node does.
+        answer.await.unwrap_or(Ok(()))?;
+        Ok(here.controller.catch_up(here.now()).await.is_ok())
+    };
+    let caught_up = tokio::time::timeout(METADATA_TIMEOUT, newest).await.unwrap_or(Ok(false));
+    if !caught_up.map_err(StartError::NotRegistered)? {
+        if here.links.peers().is_some_and(Peers::number_is_taken) {
+            return Err(StartError::NumberTaken(here.id()));
+        }
+        tracing::warn!("no controller answers: this node begins with the metadata that it has");
+    }
+    Ok(())
+}
+
+impl RunningNode {
+    /// The node, to work with.
+    pub fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
+    /// Where the fronts and the node itself listen. `None` of a node without fronts.
+    pub fn addresses(&self) -> Option<Addresses> {
+        self.addresses
+    }
+
+    /// Has other nodes take over what this one leads, if there are others and the settings say so. Clients are served meanwhile.
+    pub async fn hand_over(&self) {
+        if self.node.links.peers().is_some() && self.node.config().controlled_shutdown_enable {
+            cluster::hand_over(&self.node, HAND_OVER_TIMEOUT).await;
+        }
+    }
+
+    /// Tells everybody that it is about to stop: those who wait for something give up, fronts take nothing more.
+    pub fn begin_to_stop(&self) {
+        self.node.stopping.send_replace(true);
+    }
+
+    /// Stops: everything on disk, partitions closed cleanly. Fronts have to be done with it by then. Returns how many partitions could
+    /// not be closed cleanly; the next start recovers those.
+    pub async fn stop(self) -> usize {
+        self.begin_to_stop();
+        for task in &self.tasks {
+            task.abort();
+        }
+        let node = Arc::clone(&self.node);
+        let stop = move || {
+            node.cleaner.stop();
+            node.scrubber.stop();
+            node.stepper.stop();
+            node.flusher.stop();
+        };
+        if tokio::task::spawn_blocking(stop).await.is_err() {
+            tracing::error!("stopping the cleaner or the flusher panicked");
+        }
+        let failed = close_all(&self.node).await;
+        self.node.controller.close().await;
+        if let Some(peers) = self.node.links.peers() {
+            peers.stop().await;
+        }
+        failed
+    }
+}
+
+async fn follow_metadata(node: Arc<Node>) {
+    node.controller.follow(&node).await;
+}
+
+async fn run_coordinators(node: Arc<Node>) {
+    node.coordinators.run(&node).await;
+}
+
+/// Opens the metadata log, and replays it.
+async fn open_metadata(
+    opener: &Opener,
+    settings: &BTreeMap<String, String>,
+    replica: Option<ReplicaOptions>,
+) -> Result<OpenLog, StartError> {
+    let (opener, settings) = (opener.clone(), settings.clone());
+    let opened =
+        tokio::task::spawn_blocking(move || log::open(&opener, &settings, replica, wall_clock())).await;
+    Ok(opened.expect("opening the metadata log does not panic")?)
+}
+
+/// Says what can be done where nobody else has the log.
+fn lost(error: StartError, data_dir: &Path) -> StartError {
+    match error {
+        StartError::Metadata(error) if error.is_loss() => {
+            StartError::MetadataLost { error: Box::new(error), dir: data_dir.to_owned() }
+        }
+        error => error,
+    }
+}
+
+/// Keeps in the data folder where the other nodes are, for as long as the server runs: a node whose metadata log is damaged asks them.
+async fn remember_nodes(node: Arc<Node>, mut own: Own) {
+    let mut changes = node.controller.changes();
+    loop {
+        let image = node.image();
+        let nodes = image.nodes().map(|n| (n.registration.node.get(), n.registration.cluster.clone()));
+        let nodes: Vec<_> = nodes.collect();
+        if !nodes.is_empty() {
+            let remembered = tokio::task::spawn_blocking(move || {
+                let remembered = own.remember(nodes);
+                (own, remembered)
+            });
+            let Ok((back, remembered)) = remembered.await else { return };
+            own = back;
+            if let Err(error) = remembered {
+                tracing::warn!(%error, "where the nodes are could not be written down");
+            }
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Creates the folder where it is missing, and syncs the folders that name it: after a power loss a folder whose name
+/// was not synced may be gone with everything in it.
+fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
+    if data_dir.is_dir() {
+        return Ok(());
+    }
+    let failed = |action, path: &Path, error: io::Error| StartError::Folder {
+        action,
+        path: path.to_owned(),
+        error: error.to_string(),
+    };
+    std::fs::create_dir_all(data_dir).map_err(|error| failed("create", data_dir, error))?;
+    let whole = data_dir.canonicalize().map_err(|error| failed("find", data_dir, error))?;
+    for folder in whole.ancestors().skip(1) {
+        // A folder above that may not be read cannot have been created just now.
+        let Ok(opened) = std::fs::File::open(folder) else { break };
+        opened.sync_all().map_err(|error| failed("sync", folder, error))?;
+    }
+    Ok(())
+}

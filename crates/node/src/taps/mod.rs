@@ -1,0 +1,172 @@
+//! Taps: those who hear of what is appended to topics once it is committed, without fetching it.
+//!
+//! A [`Sink`] is registered at the start, by a front. An append leaves the range of its offsets in the partition's queue
+//! ([`TapQueue`]) of each sink that wants the topic's records, under the partition's lock, so that ranges have the order of
+//! the log. One task for each queue with ranges in it waits until they are committed, reads them back from the log, and
+//! hands whole batches to the sink (`reader`).
+//!
+//! If a sink or the disk cannot keep up, the oldest ranges are skipped, and the sink is told how many records it missed.
+//! Nothing here holds up an append.
+
+mod queue;
+mod reader;
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tailrace_records::{BatchError, BatchHeader, split_batches};
+use tailrace_replication::AbortedTransaction;
+use tailrace_types::Offset;
+use tokio::sync::Semaphore;
+
+use self::queue::TapQueue;
+pub use self::queue::{TapBudget, TapRange};
+use crate::node::Node;
+use crate::partitions::{PartitionHandle, Topic};
+
+/// Sinks of one server: each has a bit in [`Wanted`].
+const SINKS_MAX: usize = 8;
+
+/// Pieces that are in memory at the same time for one sink, of all partitions: 16 MiB, more where batches are larger.
+const PIECES_MAX: usize = 64;
+
+/// Somebody who hears of what is committed.
+pub trait Sink: Send + Sync {
+    /// What it is called in the server's own log.
+    fn name(&self) -> &'static str;
+
+    /// True if it might want records of the topic. Asked before each append and before each read.
+    fn wants(&self, topic: &Topic) -> bool;
+
+    /// What waits for it.
+    fn budget(&self) -> &TapBudget;
+
+    /// Takes one range of a partition, which comes in pieces.
+    fn begin(self: Arc<Self>) -> Box<dyn Intake>;
+
+    /// It has missed so many records.
+    fn skipped(&self, records: u64);
+}
+
+/// What [`Intake::take`] comes to.
+pub type Taken<'a> = Pin<Box<dyn Future<Output = Result<(), NotTaken>> + Send + 'a>>;
+
+/// Why a sink took only a part of what it was given.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTaken {
+    /// A batch cannot be read.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// The server's own fault: a task has ended without a result.
+    #[error("a task of the sink has failed")]
+    Failed,
+}
+
+/// A sink that takes a range.
+pub trait Intake: Send {
+    /// Takes the next piece. The one behind it is read when this is done.
+    fn take<'a>(&'a mut self, topic: &'a Topic, piece: &'a Committed) -> Taken<'a>;
+}
+
+/// Whole batches of one partition, all of which are committed.
+pub struct Committed {
+    bytes: Bytes,
+    /// Records before this offset were taken before, or deleted.
+    pub from: Offset,
+    aborted: Vec<AbortedTransaction>,
+}
+
+impl Committed {
+    /// The batches, without markers and those of aborted transactions.
+    pub fn batches(&self) -> impl Iterator<Item = Result<(BatchHeader, Bytes), BatchError>> {
+        let batches = split_batches(&self.bytes).map(|batch| {
+            let (header, bytes) = batch?;
+            let is_passed_over = header.attributes.is_control() || self.is_aborted(&header);
+            Ok((!is_passed_over).then(|| (header, self.bytes.slice_ref(bytes))))
+        });
+        batches.filter_map(Result::transpose)
+    }
+
+    fn is_aborted(&self, batch: &BatchHeader) -> bool {
+        batch.attributes.is_transactional()
+            && self.aborted.iter().any(|transaction| {
+                transaction.producer_id == batch.producer_id
+                    && (transaction.first_offset..=transaction.last_offset).contains(&batch.base_offset)
+            })
+    }
+}
+
+/// The sinks that want what is appended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted(u8);
+
+impl Wanted {
+    /// Nobody does.
+    pub const BY_NOBODY: Self = Self(0);
+
+    fn numbers(self) -> impl Iterator<Item = usize> {
+        (0..SINKS_MAX).filter(move |number| self.0 & (1 << number) != 0)
+    }
+}
+
+/// A registered sink.
+struct Tap {
+    sink: Arc<dyn Sink>,
+    pieces: Semaphore,
+}
+
+/// All sinks of a server.
+pub struct Taps(Box<[Tap]>);
+
+/// What waits in one partition, for each sink. Empty until something is wanted there.
+#[derive(Debug, Default)]
+pub(crate) struct TapQueues(OnceLock<Box<[TapQueue]>>);
+
+impl Taps {
+    /// # Panics
+    /// There are more than [`SINKS_MAX`] sinks.
+    pub(crate) fn new(sinks: impl IntoIterator<Item = Arc<dyn Sink>>) -> Self {
+        let tap = |sink| Tap { sink, pieces: Semaphore::new(PIECES_MAX) };
+        let taps: Box<[Tap]> = sinks.into_iter().map(tap).collect();
+        assert!(
+            taps.len() <= SINKS_MAX,
+            "{} sinks, and no more than {SINKS_MAX} can be told apart",
+            taps.len()
+        );
+        Self(taps)
+    }
+
+    /// Who wants the topic's records. `known_to`: a sink that has them already, since it appends them.
+    pub fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> Wanted {
+        let wants = |tap: &Tap| known_to != Some(tap.sink.name()) && tap.sink.wants(topic);
+        let bits = self.0.iter().enumerate().filter(|(_, tap)| wants(tap)).map(|(number, _)| 1 << number);
+        Wanted(bits.sum())
+    }
+
+    /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
+    pub(crate) fn appended(
+        &self,
+        node: &Arc<Node>,
+        partition: &Arc<PartitionHandle>,
+        wanted: Wanted,
+        range: TapRange,
+    ) {
+        for number in wanted.numbers() {
+            let (sink, queue) = (&self.0[number].sink, self.queue(partition, number));
+            let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
+            let skipped = queue.push(range, sink.budget(), held);
+            if skipped > 0 {
+                sink.skipped(skipped);
+            }
+            if queue.begin() {
+                tokio::spawn(reader::run(Arc::clone(node), Arc::clone(partition), number));
+            }
+        }
+    }
+
+    fn queue<'a>(&self, partition: &'a PartitionHandle, number: usize) -> &'a TapQueue {
+        let queues = || self.0.iter().map(|_| TapQueue::default()).collect();
+        &partition.taps.0.get_or_init(queues)[number]
+    }
+}

@@ -1,0 +1,208 @@
+//! Ranges of one partition that wait to be read for a sink, and the bound of all partitions together.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tailrace_types::Offset;
+
+/// Each range counts as at least so many bytes: what its place in the queue takes, and more.
+const RANGE_BYTES_MIN: u64 = 256;
+
+/// Neighbours are joined up to this size, so that many small batches are read at once, ...
+const JOINED_BYTES_MAX: u64 = 256 * 1024;
+
+/// ... and up to this part of what may wait, since whole ranges are skipped.
+const JOINED_PART: u64 = 16;
+
+/// What an undecided transaction holds back takes at most this part of what may wait: it may stay open for long, and
+/// other partitions need room as well.
+const HELD_PART: u64 = 4;
+
+/// Whole batches of one partition, one behind the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TapRange {
+    pub(crate) from: Offset,
+    /// One past the last.
+    pub(crate) to: Offset,
+    /// What it counts.
+    pub(crate) bytes: u64,
+}
+
+impl TapRange {
+    /// The range of one batch.
+    pub(crate) fn new(from: Offset, to: Offset, bytes: usize) -> Self {
+        Self { from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        u64::try_from(self.to.get() - self.from.get()).unwrap_or(0)
+    }
+}
+
+/// Bytes that wait for one sink, of all partitions.
+#[derive(Debug)]
+pub struct TapBudget {
+    waiting: AtomicU64,
+    max: u64,
+}
+
+impl TapBudget {
+    /// At most `max` bytes wait; what is more is skipped, the oldest first.
+    pub fn new(max: u64) -> Self {
+        Self { waiting: AtomicU64::new(0), max }
+    }
+
+    /// Bytes that wait now.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, bytes: u64) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn joined_max(&self) -> u64 {
+        JOINED_BYTES_MAX.min(self.max / JOINED_PART)
+    }
+
+    fn is_exceeded(&self) -> bool {
+        self.waiting() > self.max
+    }
+
+    fn held_max(&self) -> u64 {
+        self.max / HELD_PART
+    }
+}
+
+/// The queue of one partition for one sink. Filled under the partition's lock, emptied by one task at a time.
+#[derive(Debug, Default)]
+pub(crate) struct TapQueue(Mutex<Queue>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    ranges: VecDeque<TapRange>,
+    /// Of all ranges.
+    bytes: u64,
+    /// A task is busy with this partition.
+    running: bool,
+}
+
+impl TapQueue {
+    /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
+    /// much waits as may. `held`: an undecided transaction lies before it.
+    pub(crate) fn push(&self, range: TapRange, budget: &TapBudget, held: bool) -> u64 {
+        let mut queue = self.lock();
+        budget.take(range.bytes);
+        queue.bytes += range.bytes;
+        match queue.ranges.back_mut() {
+            Some(last) if last.to == range.from && last.bytes + range.bytes <= budget.joined_max() => {
+                last.to = range.to;
+                last.bytes += range.bytes;
+            }
+            _ => queue.ranges.push_back(range),
+        }
+        let mut skipped = 0;
+        while (budget.is_exceeded() || (held && queue.bytes > budget.held_max()))
+            && let Some(oldest) = queue.ranges.pop_front()
+        {
+            queue.bytes -= oldest.bytes;
+            budget.release(oldest.bytes);
+            skipped += oldest.records();
+        }
+        skipped
+    }
+
+    /// True if the caller has to start a task that empties the queue.
+    pub(crate) fn begin(&self) -> bool {
+        let mut queue = self.lock();
+        let begins = !queue.running && !queue.ranges.is_empty();
+        queue.running |= begins;
+        begins
+    }
+
+    /// The oldest range, whose bytes are to be released when it is done. With `None` the task's work is over.
+    pub(crate) fn next(&self) -> Option<TapRange> {
+        let mut queue = self.lock();
+        let next = queue.ranges.pop_front();
+        queue.bytes -= next.map_or(0, |range| range.bytes);
+        queue.running = next.is_some();
+        if next.is_none() {
+            queue.ranges = VecDeque::new();
+        }
+        next
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Nothing under this lock can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(from: i64, to: i64, bytes: usize) -> TapRange {
+        TapRange::new(Offset(from), Offset(to), bytes)
+    }
+
+    #[test]
+    fn neighbours_are_joined_and_come_out_in_order() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
+        for (from, to) in [(0, 2), (2, 5), (7, 8)] {
+            assert_eq!(queue.push(range(from, to, 1000), &budget, false), 0);
+        }
+        assert_eq!(queue.next(), Some(range(0, 5, 2000)));
+        assert_eq!(queue.next(), Some(range(7, 8, 1000)));
+        assert_eq!(queue.next(), None);
+        assert_eq!(budget.waiting(), 3000);
+    }
+
+    #[test]
+    fn one_task_at_a_time() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
+        assert!(!queue.begin());
+        queue.push(range(0, 1, 1), &budget, false);
+        assert!(queue.begin());
+        assert!(!queue.begin());
+        assert!(queue.next().is_some());
+        queue.push(range(1, 2, 1), &budget, false);
+        assert!(!queue.begin());
+        assert!(queue.next().is_some());
+        assert!(queue.next().is_none());
+        queue.push(range(2, 3, 1), &budget, false);
+        assert!(queue.begin());
+    }
+
+    #[test]
+    fn the_oldest_is_skipped_when_too_much_waits() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(600_000));
+        assert_eq!(queue.push(range(0, 10, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(10, 20, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(20, 30, 200_000), &budget, false), 0);
+        assert_eq!(queue.push(range(30, 37, 200_000), &budget, false), 10);
+        assert_eq!(queue.next(), Some(range(10, 20, 200_000)));
+        // One that is too large by itself is skipped with all before it.
+        assert_eq!(queue.push(range(37, 38, 700_000), &budget, false), 18);
+        assert_eq!(queue.next(), None);
+        assert_eq!(budget.waiting(), 200_000);
+    }
+
+    #[test]
+    fn an_open_transaction_does_not_take_the_room_of_other_partitions() {
+        let (held, other, budget) = (TapQueue::default(), TapQueue::default(), TapBudget::new(800_000));
+        assert_eq!(held.push(range(0, 10, 150_000), &budget, true), 0);
+        assert_eq!(held.push(range(10, 20, 150_000), &budget, true), 10);
+        for n in 0..4 {
+            assert_eq!(other.push(range(n, n + 1, 150_000), &budget, false), 0);
+        }
+        assert_eq!(held.next(), Some(range(10, 20, 150_000)));
+        budget.release(150_000);
+        assert_eq!(held.push(range(20, 30, 60_000), &budget, true), 0);
+    }
+}

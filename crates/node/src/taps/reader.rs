@@ -1,0 +1,141 @@
+//! Reads what waits for a sink back from the log, once it is committed.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tailrace_log::DamagedRange;
+use tailrace_types::Offset;
+
+use super::{Committed, NotTaken, Sink, TapRange};
+use crate::node::Node;
+use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
+use tailrace_runtime::residency::is_resident;
+use tailrace_runtime::stopped;
+
+/// Bytes read from a log at a time; at least one batch.
+const PIECE_BYTES: u64 = 256 * 1024;
+
+/// Pieces up to this size are read on the event loop if they are in memory.
+const READ_INLINE_BYTES: u64 = 64 * 1024;
+
+/// While the log is being exchanged for another replica's, it is looked at so often, and for so long.
+const EXCHANGE_PAUSE: Duration = Duration::from_millis(10);
+const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+
+/// Why a range did not reach its sink, or not to its end.
+#[derive(Debug)]
+#[expect(dead_code, reason = "shown in the log")]
+enum Skipped {
+    /// The partition was deleted, or takes no writes any more, or the server is stopping.
+    Gone,
+    Unread(ReadFailure),
+    Disk(std::io::Error),
+    NotTaken(NotTaken),
+}
+
+/// Reads one range after the other for the sink of this number, until there is none.
+pub(super) async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
+    let taps = &node.taps;
+    let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
+    let mut stopping = node.stopping.subscribe();
+    while let Some(range) = queue.next() {
+        let delivered = tokio::select! {
+            delivered = deliver(&node, &partition, number, range) => delivered,
+            () = stopped(&mut stopping) => Err(Skipped::Gone),
+        };
+        sink.budget().release(range.bytes);
+        if let Err(skipped) = delivered {
+            let (id, name) = (&partition.id, sink.name());
+            tracing::debug!(partition = %id, ?range, ?skipped, "what was appended has not reached {name}");
+            sink.skipped(range.records());
+        }
+    }
+}
+
+async fn deliver(
+    node: &Arc<Node>,
+    partition: &Arc<PartitionHandle>,
+    number: usize,
+    range: TapRange,
+) -> Result<(), Skipped> {
+    let tap = &node.taps.0[number];
+    let mut intake = Arc::clone(&tap.sink).begin();
+    let mut at = range.from;
+    let exchanged_until = Instant::now() + EXCHANGE_MAX;
+    while at < range.to {
+        if let Some(stable) = partition.wait_stable(at.plus(1)) {
+            let outcome = stable.await.map_err(|_| Skipped::Gone)?;
+            if outcome != WaitOutcome::Committed {
+                return Err(Skipped::Gone);
+            }
+        }
+        let topic = node.topics().by_name(partition.id.topic.as_str()).ok_or(Skipped::Gone)?;
+        // Nobody may listen any more: then nothing is read.
+        if !tap.sink.wants(&topic) {
+            return Ok(());
+        }
+        // It is closed by nobody.
+        let _permit = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
+        let upto = partition.reader.last_stable_offset().min(range.to);
+        // What retention has deleted meanwhile is gone.
+        at = at.max(partition.reader.log_start());
+        let read = match read(partition, at, upto).await {
+            Err(Skipped::Unread(ReadFailure::BeingExchanged)) if exchanged_until > Instant::now() => {
+                tokio::time::sleep(EXCHANGE_PAUSE).await;
+                continue;
+            }
+            // Nothing is held up until it is mended: what comes late is not live.
+            Err(Skipped::Unread(ReadFailure::Damaged(range))) => {
+                let next = range.end_offset.min(upto).max(at.plus(1));
+                skip_damaged(&*tap.sink, partition, (at, next), &range);
+                at = next;
+                continue;
+            }
+            read => read?,
+        };
+        match read {
+            Some((piece, next)) => {
+                intake.take(&topic, &piece).await.map_err(Skipped::NotTaken)?;
+                at = next;
+            }
+            // The stable part ends within a batch: the log start does.
+            None => at = at.max(upto),
+        }
+    }
+    Ok(())
+}
+
+fn skip_damaged(
+    sink: &dyn Sink,
+    partition: &PartitionHandle,
+    skipped: (Offset, Offset),
+    range: &DamagedRange,
+) {
+    sink.skipped(u64::try_from(skipped.1.get() - skipped.0.get()).unwrap_or(0));
+    let name = sink.name();
+    tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
+}
+
+/// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
+async fn read(
+    partition: &Arc<PartitionHandle>,
+    at: Offset,
+    to: Offset,
+) -> Result<Option<(Committed, Offset)>, Skipped> {
+    let terms = ReadTerms { upto: Some(to), ..ReadTerms::new(at, Isolation::TxnCommitted, PIECE_BYTES) };
+    let ReadOutcome { slice: Some(slice), aborted, .. } = partition.read(&terms).map_err(Skipped::Unread)?
+    else {
+        return Ok(None);
+    };
+    let next = slice.next_offset;
+    let quick = slice.extent.bytes() <= READ_INLINE_BYTES && is_resident(&slice.extent);
+    let bytes: std::io::Result<Bytes> = if quick {
+        slice.read()
+    } else {
+        let read = tokio::task::spawn_blocking(move || slice.read()).await;
+        read.map_err(|_| Skipped::Gone)?
+    };
+    let bytes = bytes.map_err(Skipped::Disk)?;
+    Ok(Some((Committed { bytes, from: at, aborted }, next)))
+}

@@ -1,0 +1,37 @@
+//! Nodes for tests: without fronts, each in a folder of its own.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use tailrace_config::{BrokerConfig, DynamicConfigs};
+use tailrace_runtime::disk::ServerDisk;
+use tailrace_runtime::metrics::Metrics;
+use tempfile::TempDir;
+
+use crate::cluster::Addresses;
+use crate::start::{DataFolder, Fronts, RunningNode, Startup, start};
+
+/// Starts a node in `folder` with these settings.
+pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> RunningNode {
+    let data = folder.path().join("data").display().to_string();
+    let settings = settings.iter().copied().chain([("data.dir", &*data)]);
+    let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
+    let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let addresses = Addresses { kafka: nowhere, nats: None, http: nowhere, cluster: None };
+    let startup = Startup {
+        folder: DataFolder::open(&config).unwrap(),
+        settings,
+        disk: ServerDisk::real(),
+        metrics: Arc::new(Metrics::default()),
+        fronts: Some(Fronts {
+            addresses,
+            followers: Vec::new(),
+            sinks: Vec::new(),
+            relays: None,
+            link_user: None,
+        }),
+    };
+    start(startup).await.unwrap()
+}

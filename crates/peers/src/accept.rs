@@ -1,0 +1,173 @@
+//! The port for nodes: accepts within the limits, makes the handshake, and lets each connection run as a task of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use super::Shared;
+use super::handshake::{Greeting, GreetingError, Purpose, Refusal};
+use super::incoming::{Incoming, Standing};
+use super::presence::Direction;
+use super::stream::Halves;
+use super::types::PeerReceiver;
+use tailrace_runtime::tls::HandshakeError;
+
+/// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A refusal has a moment to reach the other end before the connection is closed.
+const REFUSAL_MAX: Duration = Duration::from_millis(500);
+
+/// Why a connection did not get past the handshake.
+#[derive(Debug, thiserror::Error)]
+enum Rejected {
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Greeting(#[from] GreetingError),
+    #[error("{0}")]
+    Tls(HandshakeError),
+    #[error("the handshake did not end in time")]
+    Slow,
+}
+
+impl Rejected {
+    /// A label for the metric, and a name for the log's pauses. `None` for who only looked whether the port is open.
+    fn reason(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.reason()),
+            Self::Greeting(GreetingError::Garbage("a TLS handshake")) => Some("tls_on_plain"),
+            Self::Greeting(GreetingError::Garbage(_) | GreetingError::Nonsense(_)) => Some("garbage"),
+            Self::Greeting(GreetingError::Ended | GreetingError::Socket(_)) => None,
+            Self::Tls(HandshakeError::Closed) => None,
+            Self::Tls(HandshakeError::NotTls) => Some("not_tls"),
+            Self::Tls(HandshakeError::Timeout) | Self::Slow => Some("slow"),
+            Self::Tls(HandshakeError::Failed(_)) => Some("tls"),
+        }
+    }
+}
+
+/// Accepts until the links are stopped; connections end with it.
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, receiver: Arc<dyn PeerReceiver>) {
+    let mut stopping = shared.stopping.subscribe();
+    let strangers = Arc::new(Semaphore::new(shared.options.strangers_max));
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, address)) => {
+                    let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
+                        shared.metrics.refused("this_node", "strangers_max");
+                        log(&shared, "strangers_max", address, &"too many connections without a handshake");
+                        continue;
+                    };
+                    let connection = serve_one(stream, address, permit, Arc::clone(&shared), Arc::clone(&receiver));
+                    connections.spawn(connection);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "accepting a connection of a node failed");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+            () = Shared::stopped(&mut stopping) => break,
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+fn log(shared: &Shared, reason: &'static str, address: SocketAddr, error: &dyn std::fmt::Display) {
+    if let Some(left_out) = shared.quiet.may_log(reason) {
+        tracing::warn!(%address, %error, left_out, "a connection on the port for nodes was refused");
+    }
+}
+
+async fn serve_one(
+    stream: TcpStream,
+    address: SocketAddr,
+    permit: OwnedSemaphorePermit,
+    shared: Arc<Shared>,
+    receiver: Arc<dyn PeerReceiver>,
+) {
+    let stranger = Stranger::new(&shared, permit);
+    let timeout = shared.options.handshake_timeout;
+    let handshake = make_handshake(stream, &shared);
+    let made = tokio::time::timeout(timeout, handshake).await.unwrap_or(Err(Rejected::Slow));
+    match made {
+        Ok((halves, standing)) => {
+            let stranger = (!standing.is_link()).then_some(stranger);
+            Incoming::new(shared, receiver, standing, address).run(halves).await;
+            drop(stranger);
+        }
+        Err(rejected) => match rejected.reason() {
+            None => {
+                tracing::debug!(%address, reason = %rejected, "a connection of a node ended before its handshake")
+            }
+            Some(reason) => {
+                shared.metrics.refused("this_node", reason);
+                log(&shared, reason, address, &rejected);
+            }
+        },
+    }
+}
+
+/// A connection that is not, or not yet, a member's link.
+struct Stranger {
+    shared: Arc<Shared>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Stranger {
+    fn new(shared: &Arc<Shared>, permit: OwnedSemaphorePermit) -> Self {
+        shared.metrics.strangers.inc();
+        Self { shared: Arc::clone(shared), _permit: permit }
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.shared.metrics.strangers.dec();
+    }
+}
+
+async fn make_handshake(stream: TcpStream, shared: &Arc<Shared>) -> Result<(Halves, Standing), Rejected> {
+    stream.set_nodelay(true).map_err(GreetingError::from)?;
+    let mut halves = match &shared.tls {
+        None => Halves::plain(stream),
+        Some(tls) => Halves::tls(tls.accept(stream).await.map_err(Rejected::Tls)?),
+    };
+    let call = Greeting::read(&mut halves.reader).await?;
+    let own = shared.identity.load_full();
+    let Some(purpose) = call.purpose() else {
+        return Err(GreetingError::Nonsense("it wants what this build does not know".to_owned()).into());
+    };
+    let judged = call.judge_call(&own, purpose).and_then(|level| {
+        let place = match purpose {
+            Purpose::Link => Some(shared.presence.admit(call.node, call.instance, Direction::Incoming)?),
+            Purpose::Ask => None,
+        };
+        Ok((level, place))
+    });
+    let (verdict, place) = match judged {
+        Ok((level, place)) => (Ok(level), place),
+        Err(refusal) => (Err(refusal), None),
+    };
+    let answer = Greeting::answer(&own, &call, &verdict).encode();
+    match verdict {
+        Ok(level) => {
+            halves.send_now(&answer).await.map_err(GreetingError::from)?;
+            let from = call.is_of_cluster(&own).then_some(call.node);
+            Ok((halves, Standing { from, place, level }))
+        }
+        Err(refusal) => {
+            // Whoever does not take it learns nothing.
+            let _ = tokio::time::timeout(REFUSAL_MAX, halves.send_last(&answer)).await;
+            Err(Rejected::Refused(refusal))
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! One connection that another node has dialled: what it sends is handed on, its requests are answered.
+//!
+//! Bounds: requests that are served at once, their bytes, bytes of answers that wait. A peer that does not take its answers
+//! is not read from.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tailrace_replication::raft::PeerMessage;
+use tailrace_types::{NodeId, RaftGroup};
+use tokio::io::AsyncRead;
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+
+use super::Shared;
+use super::error::{Ended, RequestError};
+use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
+use super::outgoing::Outgoing;
+use super::presence::Place;
+use super::reader::FrameReader;
+use super::stream::Halves;
+use super::types::{NatsReceiver, PeerReceiver, RequestKind};
+
+/// Nothing is read while more than this waits to be taken by the peer.
+const ANSWERS_BYTES_MAX: usize = 8 << 20;
+
+/// Largest frame of a node that is no member: a request to join has some hundred bytes.
+const STRANGERS_FRAME_BYTES_MAX: usize = 64 * 1024;
+
+/// What the other end may do.
+pub(super) struct Standing {
+    /// `None` if one of the two nodes belongs to no cluster.
+    pub(super) from: Option<NodeId>,
+    /// Present on links.
+    pub(super) place: Option<Place>,
+    pub(super) level: u16,
+}
+
+impl Standing {
+    pub(super) fn is_link(&self) -> bool {
+        self.place.is_some()
+    }
+}
+
+struct Serving {
+    task: AbortHandle,
+    bytes: usize,
+}
+
+/// Requests being served, and who takes what NATS clients say.
+#[derive(Default)]
+struct Served {
+    nats: Option<Box<dyn NatsReceiver>>,
+    tasks: JoinSet<Result<Bytes, RequestError>>,
+    by_id: HashMap<u64, Serving>,
+    ids: HashMap<Id, u64>,
+    bytes: usize,
+}
+
+impl Served {
+    fn remove(&mut self, task: Id) -> Option<u64> {
+        let id = self.ids.remove(&task)?;
+        if let Some(serving) = self.by_id.remove(&id) {
+            self.bytes -= serving.bytes;
+        }
+        Some(id)
+    }
+}
+
+pub(super) struct Incoming {
+    shared: Arc<Shared>,
+    receiver: Arc<dyn PeerReceiver>,
+    standing: Standing,
+    address: SocketAddr,
+    outgoing: Outgoing,
+    served: Served,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        receiver: Arc<dyn PeerReceiver>,
+        standing: Standing,
+        address: SocketAddr,
+    ) -> Self {
+        let outgoing = Outgoing::new(shared.options.queue_bytes_max);
+        Self { shared, receiver, standing, address, outgoing, served: Served::default() }
+    }
+
+    /// Serves the connection to its end.
+    pub(super) async fn run(self, mut halves: Halves) {
+        let Self { shared, receiver, standing, address, outgoing, mut served } = self;
+        let _counted = Counted::new(&shared, &standing);
+        let options = &shared.options;
+        let max = match standing.from {
+            Some(_) => options.frame_bytes_max,
+            None => options.frame_bytes_max.min(STRANGERS_FRAME_BYTES_MAX),
+        };
+        let mut reader = FrameReader::new(halves.reader, max, options.silence_max);
+        if let (Some(node), true) = (standing.from, standing.is_link()) {
+            tracing::info!(%node, %address, level = standing.level, "another node has connected");
+            receiver.heard(node);
+            shared.nudge(node);
+            served.nats = receiver.nats(node);
+        }
+        let replaced = async {
+            match &standing.place {
+                Some(place) => place.replaced().await,
+                None => std::future::pending().await,
+            }
+        };
+        let server =
+            Server { shared: &shared, receiver: &receiver, standing: &standing, outgoing: &outgoing };
+        let ended = tokio::select! {
+            ended = outgoing.send_all(&mut halves.writer, &shared.metrics, options.silence_max) => ended,
+            Err(ended) = server.read(&mut reader, &mut served) => ended,
+            () = server.ping() => Ended::Replaced,
+            () = replaced => Ended::Replaced,
+        };
+        match ended.reason() {
+            None => tracing::debug!(%address, reason = %ended, "a connection of a node ended"),
+            Some(reason) => {
+                shared.metrics.cut(reason);
+                if let Some(left_out) = shared.quiet.may_log(reason) {
+                    tracing::warn!(%address, node = ?standing.from, reason = %ended, left_out, "a connection of a node was cut");
+                }
+            }
+        }
+    }
+}
+
+/// A member's link is counted.
+struct Counted<'a>(Option<&'a Shared>);
+
+impl<'a> Counted<'a> {
+    fn new(shared: &'a Shared, standing: &Standing) -> Self {
+        let shared = standing.is_link().then_some(shared);
+        if let Some(shared) = shared {
+            shared.metrics.connections.inc();
+        }
+        Self(shared)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        if let Some(shared) = self.0 {
+            shared.metrics.connections.dec();
+        }
+    }
+}
+
+struct Server<'a> {
+    shared: &'a Shared,
+    receiver: &'a Arc<dyn PeerReceiver>,
+    standing: &'a Standing,
+    outgoing: &'a Outgoing,
+}
+
+impl Server<'_> {
+    async fn read(
+        &self,
+        reader: &mut FrameReader<impl AsyncRead + Unpin>,
+        served: &mut Served,
+    ) -> Result<std::convert::Infallible, Ended> {
+        loop {
+            if !reader.has_frame() && served.nats.as_mut().is_some_and(|nats| nats.settle()) {
+                // A link that is always busy leaves others their turn.
+                tokio::task::yield_now().await;
+            }
+            if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
+                self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
+                reader.forgive();
+            }
+            tokio::select! {
+                frame = reader.next(|bytes| self.arrived(bytes)) => {
+                    let (kind, payload) = frame?;
+                    self.take(kind, payload, served)?;
+                }
+                Some(done) = served.tasks.join_next_with_id() => self.answer(served, done),
+            }
+        }
+    }
+
+    /// Gives signs of life, for ever. Answers to pings would not do: those wait behind whatever the peer is sending.
+    async fn ping(&self) {
+        let interval = self.shared.options.ping_interval;
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.outgoing.push_control(FrameKind::Ping, 0);
+        }
+    }
+
+    fn arrived(&self, bytes: usize) {
+        self.shared.metrics.received_bytes.inc_by(bytes as u64);
+        if let (Some(place), Some(node)) = (&self.standing.place, self.standing.from)
+            && place.heard()
+        {
+            self.receiver.heard(node);
+        }
+    }
+
+    fn take(&self, kind: u8, payload: Bytes, served: &mut Served) -> Result<(), Ended> {
+        let (kind, frame) = frame::decode(kind, payload)?;
+        self.shared.metrics.received(kind);
+        match (frame, self.standing.from.filter(|_| self.standing.is_link())) {
+            (Frame::Raft(messages), Some(from)) => self.hand_on(from, messages),
+            (Frame::Leading { complete, groups }, Some(from)) => {
+                self.receiver.leading(from, complete, groups)
+            }
+            (Frame::Nats(frame, payload), Some(_)) => {
+                if let Some(nats) = &mut served.nats {
+                    nats.take(frame, payload).map_err(Ended::Misplaced)?;
+                }
+            }
+            (Frame::Request { id, kind, body }, _) => self.begin(id, kind, body, served)?,
+            (Frame::Cancel(id), _) => {
+                if let Some(serving) = served.by_id.get(&id) {
+                    serving.task.abort();
+                }
+            }
+            (Frame::Beat(voucher), Some(from)) => self.receiver.beat(from, voucher),
+            (Frame::Ping(number), _) => self.outgoing.push_control(FrameKind::Pong, number),
+            (_, _) => return Err(Ended::Misplaced(kind.name())),
+        }
+        Ok(())
+    }
+
+    /// Drops what another node than the sender's wrote, or what is for another one than this.
+    fn hand_on(&self, from: NodeId, mut messages: Vec<(RaftGroup, PeerMessage)>) {
+        let (own, count) = (self.shared.identity.load().node, messages.len());
+        self.shared.metrics.received_messages.inc_by(count as u64);
+        messages.retain(|(_, message)| message.from().node() == from && message.to().node() == own);
+        if messages.len() < count {
+            self.shared.metrics.dropped("misaddressed", (count - messages.len()) as u64);
+        }
+        if !messages.is_empty() {
+            self.receiver.raft(from, messages);
+        }
+    }
+
+    fn begin(&self, id: u64, kind: u8, body: Bytes, served: &mut Served) -> Result<(), Ended> {
+        if served.by_id.contains_key(&id) {
+            return Err(Ended::Misplaced("a request with the number of another one"));
+        }
+        let options = &self.shared.options;
+        let bytes = body.len();
+        let is_full = served.tasks.len() >= options.requests_in_flight_max;
+        if is_full || (served.bytes > 0 && served.bytes + bytes > options.queue_bytes_max) {
+            self.send(id, Err(RequestError::Busy));
+            return Ok(());
+        }
+        let kind = RequestKind::from_wire(kind);
+        let Some(kind) = kind.filter(|kind| self.standing.from.is_some() || kind.is_for_strangers()) else {
+            self.send(id, Err(RequestError::NotServed));
+            return Ok(());
+        };
+        let task =
+            served.tasks.spawn(tailrace_runtime::task(self.receiver.request(self.standing.from, kind, body)));
+        served.ids.insert(task.id(), id);
+        served.by_id.insert(id, Serving { task, bytes });
+        served.bytes += bytes;
+        Ok(())
+    }
+
+    fn answer(&self, served: &mut Served, done: Result<(Id, Result<Bytes, RequestError>), JoinError>) {
+        let (task, outcome) = match done {
+            Ok((task, outcome)) => (task, Some(outcome)),
+            // Taken back by the asker.
+            Err(error) if error.is_cancelled() => (error.id(), None),
+            Err(error) => {
+                tracing::error!(%error, "answering a request of another node panicked");
+                (error.id(), Some(Err(RequestError::Failed("the node failed to answer".to_owned()))))
+            }
+        };
+        if let (Some(id), Some(outcome)) = (served.remove(task), outcome) {
+            self.send(id, outcome);
+        }
+    }
+
+    fn send(&self, id: u64, outcome: Result<Bytes, RequestError>) {
+        let max = self.shared.options.frame_bytes_max - BODY_HEAD_BYTES;
+        let outcome = match outcome {
+            Ok(body) if body.len() > max => {
+                Err(RequestError::Failed(format!("an answer of {} bytes is larger than {max}", body.len())))
+            }
+            other => other,
+        };
+        let (detail, body) = frame::outcome_to_wire(outcome);
+        self.shared.metrics.served_requests.inc();
+        self.outgoing.push_answer(id, detail, body);
+    }
+}

@@ -1,0 +1,408 @@
+//! Links between the nodes of a cluster: raft messages, announcements of leaders, requests.
+//!
+//! Each node dials every other one. A connection carries what its dialler sends, and the answers to its requests; so two
+//! nodes have two of them. docs/cluster-protocol.md describes the bytes. The road out: [`Peers::send`] -> `link` -> `outgoing`
+//! (lanes, bounded) -> socket; in: `accept` (handshake) -> `incoming` -> [`PeerReceiver`].
+//!
+//! Deliberately not here: what messages and requests mean, who is a member, and whether a node is alive.
+
+mod accept;
+mod dial;
+mod error;
+mod frame;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod handshake;
+mod incoming;
+mod link;
+mod metrics;
+mod outgoing;
+mod presence;
+mod quiet;
+mod reader;
+mod session;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod types;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use bytes::{Bytes, BytesMut};
+use tailrace_replication::raft::PeerMessage;
+use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use error::{PeerError, RequestError};
+pub use handshake::Refusal;
+pub use tls::PeerTls;
+pub use types::{
+    BoxFuture, FRAME_BYTES_MIN, Identity, LEVELS, NATS_INTEREST_RESERVE_BYTES, NatsFrame, NatsReceiver,
+    NatsUnsent, PeerIdentity, PeerNode, PeerOptions, PeerReceiver, RequestKind,
+};
+
+use frame::FrameKind;
+use handshake::Purpose;
+use link::Link;
+use metrics::PeerMetrics;
+use outgoing::Unsent;
+use presence::Presence;
+use quiet::Quiet;
+use session::Session;
+use tailrace_runtime::metrics::Metrics;
+
+/// What waits when the links are stopped may be sent for so long.
+const FAREWELL_MAX: Duration = Duration::from_millis(500);
+
+/// A node that is silent for more of these does not keep another one with its number away.
+const PINGS_ALIVE: u32 = 3;
+
+type Links = BTreeMap<NodeId, Arc<Link>>;
+
+/// All links of one node. Cheap to clone.
+#[derive(Clone)]
+pub struct Peers {
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+struct Shared {
+    options: PeerOptions,
+    identity: ArcSwap<Identity>,
+    tls: Option<Arc<PeerTls>>,
+    metrics: PeerMetrics,
+    presence: Arc<Presence>,
+    quiet: Quiet,
+    links: ArcSwap<Links>,
+    wanted: Mutex<Wanted>,
+    stopping: watch::Sender<bool>,
+    runtime: tokio::runtime::Handle,
+}
+
+/// What the links are to be.
+#[derive(Default)]
+struct Wanted {
+    nodes: Vec<PeerNode>,
+    receiver: Option<Arc<dyn PeerReceiver>>,
+}
+
+impl Peers {
+    /// Links without nodes. To be called within the runtime on which they are to live.
+    ///
+    /// # Panics
+    /// If [`PeerOptions::frame_bytes_max`] is below [`FRAME_BYTES_MIN`].
+    pub fn new(
+        options: PeerOptions,
+        identity: Identity,
+        tls: Option<Arc<PeerTls>>,
+        metrics: &Metrics,
+    ) -> Self {
+        assert!(options.frame_bytes_max >= FRAME_BYTES_MIN, "frames of {} bytes", options.frame_bytes_max);
+        let peer_metrics = PeerMetrics::new();
+        metrics.add(|registry| peer_metrics.register_into(registry));
+        let alive = options.ping_interval * PINGS_ALIVE;
+        let shared = Shared {
+            presence: Arc::new(Presence::new(alive, options.links_max)),
+            options,
+            identity: ArcSwap::from_pointee(identity),
+            tls,
+            metrics: peer_metrics,
+            quiet: Quiet::default(),
+            links: ArcSwap::default(),
+            wanted: Mutex::default(),
+            stopping: watch::Sender::new(false),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Accepts connections until [`Peers::stop`], and hands everything that arrives, on any connection, to `receiver`. Nodes
+    /// are dialled from now on.
+    pub fn serve(&self, listener: TcpListener, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
+        let accepting = accept::serve(listener, Arc::clone(&self.shared), Arc::clone(&receiver));
+        let task = self.shared.runtime.spawn(accepting);
+        let mut wanted = self.shared.wanted();
+        wanted.receiver = Some(receiver);
+        self.shared.adjust(&wanted);
+        task
+    }
+
+    /// The other nodes from now on (this one may be among them and is left out): new ones are dialled, links to those that
+    /// are not named any more are closed, those with another address are dialled there.
+    pub fn set_nodes(&self, nodes: Vec<PeerNode>) {
+        let mut wanted = self.shared.wanted();
+        wanted.nodes = nodes;
+        self.shared.adjust(&wanted);
+    }
+
+    /// The cluster that this node now belongs to.
+    ///
+    /// # Panics
+    /// If the id is empty or longer than 64 bytes.
+    pub fn set_cluster(&self, cluster_id: &str) {
+        let bytes = 1..=types::CLUSTER_ID_BYTES_MAX;
+        assert!(bytes.contains(&cluster_id.len()), "a cluster id of {} bytes", cluster_id.len());
+        let identity =
+            Identity { cluster_id: Some(cluster_id.to_owned()), ..(**self.shared.identity.load()).clone() };
+        self.shared.identity.store(Arc::new(identity));
+        self.shared.links.load().values().for_each(|link| link.nudge());
+    }
+
+    /// Sends a raft message. Never blocks. False if it was dropped: the link is down, its queue is full, or the message is
+    /// too large. Heartbeats may overtake other messages.
+    pub fn send(&self, to: NodeId, group: RaftGroup, message: PeerMessage) -> bool {
+        let dropped = |reason| {
+            self.shared.metrics.dropped(reason, 1);
+            false
+        };
+        let max = self.shared.options.frame_bytes_max;
+        let queued = self.with_session(to, |session| match message.heartbeat() {
+            Some(heartbeat) => Ok(session.outgoing.push_heartbeat(group, &heartbeat)),
+            None if frame::HEADER_BYTES + frame::message_bytes(&message) > max => Err("too_large"),
+            None => Ok(session.outgoing.push_message(group, message)),
+        });
+        match queued {
+            Some(Ok(Ok(()))) => true,
+            None | Some(Ok(Err(Unsent::Closed))) => dropped("down"),
+            Some(Ok(Err(Unsent::Full))) => dropped("queue_full"),
+            Some(Err(reason)) => dropped(reason),
+        }
+    }
+
+    /// Runs `work` beside the links.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shared.runtime.spawn(work);
+    }
+
+    /// Counts a raft message that arrived and was not taken.
+    pub fn not_taken(&self, reason: &'static str) {
+        self.shared.metrics.dropped(reason, 1);
+    }
+
+    /// Queues a frame of NATS clients with a payload of so many bytes. Never blocks.
+    ///
+    /// # Errors
+    /// Why it was not queued. Nothing of it is sent.
+    pub fn send_nats(
+        &self,
+        to: NodeId,
+        frame: NatsFrame,
+        bytes: usize,
+        write: impl FnOnce(&mut BytesMut),
+    ) -> Result<(), NatsUnsent> {
+        let options = &self.shared.options;
+        let bytes = frame::HEADER_BYTES + bytes;
+        if bytes > options.frame_bytes_max {
+            return Err(NatsUnsent::TooLarge);
+        }
+        let room = match frame {
+            NatsFrame::Interest => options.nats_bytes_max + NATS_INTEREST_RESERVE_BYTES,
+            NatsFrame::Message => options.nats_bytes_max,
+        };
+        let queued =
+            self.with_session(to, |session| session.outgoing.push_nats(frame.into(), bytes, room, write));
+        match queued {
+            Some(Ok(())) => Ok(()),
+            None | Some(Err(Unsent::Closed)) => Err(NatsUnsent::Down),
+            Some(Err(Unsent::Full)) => Err(NatsUnsent::QueueFull),
+        }
+    }
+
+    /// Bytes of NATS clients that wait for a node; 0 while its link is down.
+    pub fn nats_pending(&self, node: NodeId) -> usize {
+        self.with_session(node, |session| session.outgoing.nats_bytes()).unwrap_or(0)
+    }
+
+    /// Waits until no more than `bytes` of NATS clients wait for a node, or its link ends.
+    pub async fn nats_room(&self, node: NodeId, bytes: usize) {
+        let session = self.shared.links.load().get(&node).and_then(|link| link.session());
+        if let Some(session) = session {
+            session.outgoing.nats_room(bytes).await;
+        }
+    }
+
+    /// Tells all nodes which groups this one leads; `complete` if these are all. Never blocks. Nodes whose links are down do
+    /// not hear it: whoever calls repeats the whole list at [`PeerReceiver::connected`] and now and then.
+    pub fn send_leading(&self, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
+        let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
+        for link in self.shared.links.load().values() {
+            // Who is down, or far behind, is told later.
+            let _ = link.with_session(|session| session.outgoing.push_leading(complete, &frames));
+        }
+    }
+
+    /// Tells all nodes that this one vouches for its sleeping replicas. Never blocks.
+    pub fn beat(&self, voucher: u64) {
+        for link in self.shared.links.load().values() {
+            let _ = link.with_session(|session| session.outgoing.push_control(FrameKind::Beat, voucher));
+        }
+    }
+
+    /// As [`Peers::send_leading`], to one node.
+    pub fn send_leading_to(&self, to: NodeId, complete: bool, groups: &[(RaftGroup, LeaderEpoch)]) {
+        let frames = frame::leading_frames(complete, groups, self.shared.options.frame_bytes_max);
+        let _ = self.with_session(to, |session| session.outgoing.push_leading(complete, &frames));
+    }
+
+    /// Asks a node. Whoever drops the future takes the request back; it may have been carried out all the same.
+    ///
+    /// # Errors
+    /// See [`PeerError`].
+    pub async fn request(
+        &self,
+        to: NodeId,
+        kind: RequestKind,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<Bytes, PeerError> {
+        let session = self.shared.links.load().get(&to).and_then(|link| link.session());
+        let session = session.ok_or(PeerError::NotConnected(to));
+        self.timed(kind, async { session?.request(kind, body, timeout).await }).await
+    }
+
+    /// Asks whoever listens at `address` (HOST:PORT), over a connection of its own, and says who it was. `timeout` is for
+    /// all of it.
+    ///
+    /// # Errors
+    /// See [`PeerError`]; [`Refusal::Itself`] if the address leads here.
+    pub async fn ask(
+        &self,
+        address: &str,
+        kind: RequestKind,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<(PeerIdentity, Bytes), PeerError> {
+        let mut stopping = self.shared.stopping.subscribe();
+        let asked = async {
+            tokio::select! {
+                asked = tokio::time::timeout(timeout, self.dial_and_ask(address, kind, body, timeout)) => {
+                    asked.unwrap_or(Err(PeerError::TimedOut(timeout)))
+                }
+                () = Shared::stopped(&mut stopping) => Err(PeerError::Stopped),
+            }
+        };
+        self.timed(kind, asked).await
+    }
+
+    async fn dial_and_ask(
+        &self,
+        address: &str,
+        kind: RequestKind,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<(PeerIdentity, Bytes), PeerError> {
+        let (peer, halves) = dial::dial(&self.shared, address, Purpose::Ask, None).await?;
+        let session = Session::new(peer.clone(), &self.shared.options);
+        let answer = tokio::select! {
+            answer = session.request(kind, body, timeout) => answer?,
+            ended = session.run(halves, &self.shared.options, &self.shared.metrics, || {}) => {
+                return Err(PeerError::Disconnected(ended.to_string()));
+            }
+        };
+        Ok((peer, answer))
+    }
+
+    async fn timed<T>(
+        &self,
+        kind: RequestKind,
+        request: impl Future<Output = Result<T, PeerError>>,
+    ) -> Result<T, PeerError> {
+        let started = Instant::now();
+        let outcome = request.await;
+        let failure = outcome.as_ref().err().map(PeerError::reason);
+        self.shared.metrics.requested(kind, started.elapsed(), failure);
+        outcome
+    }
+
+    /// True while the link to `node` is up.
+    pub fn is_up(&self, node: NodeId) -> bool {
+        self.level(node).is_some()
+    }
+
+    /// True if another node refuses this one, because another instance with its number is alive. One that was killed a moment ago counts
+    /// as alive for three pings.
+    pub fn number_is_taken(&self) -> bool {
+        self.shared.links.load().values().any(|link| link.number_is_taken())
+    }
+
+    /// The level of the protocol on the link to `node`, while that is up.
+    pub(crate) fn level(&self, node: NodeId) -> Option<u16> {
+        self.with_session(node, |session| session.peer.level)
+    }
+
+    fn with_session<T>(&self, node: NodeId, f: impl FnOnce(&Session) -> T) -> Option<T> {
+        self.shared.links.load().get(&node)?.with_session(f)
+    }
+
+    /// Closes all connections, after what waits has had a moment (500 ms) to be sent. Requests under way end with
+    /// [`PeerError::Stopped`] or [`PeerError::Disconnected`]. The receiver is let go.
+    pub async fn stop(&self) {
+        let links = {
+            let mut wanted = self.shared.wanted();
+            *wanted = Wanted::default();
+            self.shared.links.load_full()
+        };
+        let finishing: Vec<Arc<Session>> = links.values().filter_map(|link| link.finish()).collect();
+        let farewell = async {
+            for session in finishing {
+                session.outgoing.closed().await;
+            }
+        };
+        let _ = tokio::time::timeout(FAREWELL_MAX, farewell).await;
+        self.shared.links.store(Arc::default());
+        for link in links.values() {
+            if let Some(task) = link.end() {
+                let _ = task.await;
+            }
+        }
+        self.shared.stopping.send_replace(true);
+        self.shared.stopping.closed().await;
+    }
+}
+
+impl Shared {
+    /// Dials and closes what it takes to have the links that are wanted.
+    fn adjust(self: &Arc<Self>, wanted: &Wanted) {
+        let Some(receiver) = &wanted.receiver else { return };
+        let own = self.identity.load().node;
+        let before = self.links.load_full();
+        let mut links = Links::new();
+        let nodes: BTreeMap<NodeId, &PeerNode> = wanted.nodes.iter().map(|node| (node.node, node)).collect();
+        for (id, node) in nodes.into_iter().filter(|(id, _)| *id != own) {
+            let link = match before.get(&id) {
+                Some(link) if link.node == *node => Arc::clone(link),
+                other => Link::start(self, receiver, node.clone(), other.and_then(|link| link.end())),
+            };
+            links.insert(id, link);
+        }
+        for (id, link) in before.iter() {
+            if !links.contains_key(id) {
+                link.end();
+            }
+        }
+        self.links.store(Arc::new(links));
+    }
+
+    /// Waits until the links are stopped.
+    async fn stopped(stopping: &mut watch::Receiver<bool>) {
+        // The sender lives as long as this.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Another node gave a sign of life: it is dialled at once.
+    fn nudge(&self, node: NodeId) {
+        if let Some(link) = self.links.load().get(&node) {
+            link.nudge();
+        }
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,207 @@
+//! TLS between nodes: version 1.3, and both ends show a certificate.
+//!
+//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So the
+//! certificates of mere clients open nothing here, even if one authority issues both.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use tokio::net::TcpStream;
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use tailrace_runtime::tls::{
+    HandshakeError, Stamps, TlsError, authorities, certificates, handshake_error, private_key, stamps,
+    warn_if_key_is_open, watch_files,
+};
+
+const CERTIFICATE: &str = "tailrace.cluster.tls.certificate.file";
+const KEY: &str = "tailrace.cluster.tls.key.file";
+const AUTHORITIES: &str = "tailrace.cluster.tls.ca.file";
+
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    authorities: PathBuf,
+}
+
+struct Configs {
+    server: Arc<rustls::ServerConfig>,
+    client: Arc<rustls::ClientConfig>,
+}
+
+/// Both sides of TLS, from one certificate.
+pub struct PeerTls {
+    files: Files,
+    configs: ArcSwap<Configs>,
+    /// As the files were before they were first read.
+    read_at_start: Stamps,
+}
+
+impl PeerTls {
+    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers. Blocks.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
+    pub fn load(certificate: &Path, key: &Path, authorities: &Path) -> Result<Arc<Self>, TlsError> {
+        let files = Files {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            authorities: authorities.to_owned(),
+        };
+        warn_if_key_is_open(KEY, &files.key);
+        let read_at_start = files.stamps();
+        let configs = ArcSwap::from_pointee(files.read()?);
+        Ok(Arc::new(Self { files, configs, read_at_start }))
+    }
+
+    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported, and the
+    /// certificate in use stays.
+    pub async fn watch(self: Arc<Self>) {
+        let used = self.read_at_start.clone();
+        watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
+    }
+
+    pub(super) fn reload(&self) -> Result<(), TlsError> {
+        warn_if_key_is_open(KEY, &self.files.key);
+        self.configs.store(Arc::new(self.files.read()?));
+        Ok(())
+    }
+
+    /// The accepting side of the handshake. Has no time limit.
+    pub(super) async fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Result<server::TlsStream<TcpStream>, HandshakeError> {
+        let config = Arc::clone(&self.configs.load().server);
+        TlsAcceptor::from(config).accept(stream).await.map_err(handshake_error)
+    }
+
+    /// The dialler's side of the handshake. Has no time limit. That the other end does not like this node's certificate
+    /// is noticed later, by the first read.
+    pub(super) async fn connect(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> io::Result<client::TlsStream<TcpStream>> {
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let config = Arc::clone(&self.configs.load().client);
+        TlsConnector::from(config).connect(name, stream).await
+    }
+}
+
+impl Files {
+    fn stamps(&self) -> Stamps {
+        stamps([&self.certificate, &self.key, &self.authorities])
+    }
+
+    fn read(&self) -> Result<Configs, TlsError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = certificates(CERTIFICATE, &self.certificate)?;
+        let key = private_key(KEY, &self.key)?;
+        let roots = Arc::new(authorities(AUTHORITIES, &self.authorities)?);
+        let content =
+            |key, path: &Path, reason: String| TlsError::Content { key, path: path.to_owned(), reason };
+        let versions = &[&rustls::version::TLS13];
+        let unusable = |error: Error| content(CERTIFICATE, &self.certificate, error.to_string());
+        let client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(versions)
+            .map_err(unusable)?
+            .with_root_certificates(Arc::clone(&roots))
+            .with_client_auth_cert(chain.clone(), key.clone_key())
+            .map_err(|error| match error {
+                Error::InconsistentKeys(_) => {
+                    let other = self.certificate.display();
+                    let reason = format!("it does not belong to the certificate in {other} ({CERTIFICATE})");
+                    content(KEY, &self.key, reason)
+                }
+                error => unusable(error),
+            })?;
+        let verifier = PeerVerifier::new(roots, Arc::clone(&provider))
+            .map_err(|reason| content(AUTHORITIES, &self.authorities, reason))?;
+        let server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .map_err(unusable)?
+            .with_client_cert_verifier(Arc::new(verifier))
+            .with_single_cert(chain, key)
+            .map_err(unusable)?;
+        Ok(Configs { server: Arc::new(server), client: Arc::new(client) })
+    }
+}
+
+/// Lets in whose certificate is good for a client and for a server.
+struct PeerVerifier {
+    of_clients: Arc<dyn ClientCertVerifier>,
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl PeerVerifier {
+    fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> Result<Self, String> {
+        let of_clients =
+            WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
+                .build()
+                .map_err(|error| error.to_string())?;
+        Ok(Self { of_clients, roots, provider })
+    }
+}
+
+impl fmt::Debug for PeerVerifier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PeerVerifier")
+    }
+}
+
+impl ClientCertVerifier for PeerVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.of_clients.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.of_clients.verify_client_cert(end_entity, intermediates, now)?;
+        verify_server_cert_signed_by_trust_anchor(
+            &ParsedCertificate::try_from(end_entity)?,
+            &self.roots,
+            intermediates,
+            now,
+            self.provider.signature_verification_algorithms.all,
+        )?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.of_clients.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.of_clients.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.of_clients.supported_verify_schemes()
+    }
+}

@@ -1,0 +1,157 @@
+//! What may take longer than a turn of an event loop: it is cut into turns ([`Turn`]), or done on threads of its own ([`Aside`]).
+//!
+//! An event loop that decides one request keeps all its other connections waiting. What every client asks all the time is bounded by
+//! itself; what names many things, or is answered with much, goes here, whole: decoding, deciding, encoding. The operating system
+//! shares the processors between these threads and the event loops.
+//!
+//! What such requests take in memory beyond their frames, decoded and as answers that were not read yet, is charged to one budget. A
+//! request whose turn it is waits until there is room. Who does not read answers while others wait for room is closed.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+use crate::budget::{RequestBudget, Reservation};
+use crate::task;
+
+/// A turn of an event loop takes no longer, but for one item.
+pub const TURN: Duration = Duration::from_millis(1);
+
+/// Lets others have their turn where a request has many items.
+#[derive(Debug)]
+pub struct Turn(Instant);
+
+impl Turn {
+    /// One that begins now.
+    pub fn begin() -> Self {
+        Self(Instant::now())
+    }
+
+    /// To be called before each item.
+    pub async fn rest(&mut self) {
+        if self.0.elapsed() >= TURN {
+            tokio::task::yield_now().await;
+            self.0 = Instant::now();
+        }
+    }
+}
+
+/// What was done on a worker panicked. Its place and its reason are on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a worker panicked")]
+pub struct Panicked;
+
+/// What requests that are decided aside may take beside their frames.
+pub(crate) const ROOM_BYTES: usize = 64 << 20;
+
+/// Threads that there are at least.
+const THREADS_MIN: usize = 4;
+
+/// Threads of their own, and memory.
+pub struct Aside {
+    /// `None` once it is dropped.
+    runtime: Option<Runtime>,
+    room: Arc<RequestBudget>,
+    /// So that those who expand batches leave processors to the event loops.
+    working: Arc<Semaphore>,
+}
+
+impl Aside {
+    /// Two threads for each processor, so that a request that takes long does not keep the others waiting, and `blocking` for what may block. `memory` shows the bytes that requests take here.
+    ///
+    /// # Errors
+    /// The operating system's, if it gives no threads.
+    pub fn start(blocking: usize, memory: Gauge) -> std::io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut builder = Builder::new_multi_thread();
+        builder
+            .worker_threads((2 * threads).max(THREADS_MIN))
+            .max_blocking_threads(blocking)
+            .thread_name("aside")
+            .enable_all();
+        let room = RequestBudget::new(ROOM_BYTES, memory);
+        let working = Arc::new(Semaphore::new((threads / 2).max(1)));
+        Ok(Self { runtime: Some(builder.build()?), room, working })
+    }
+
+    /// Does `work` that cannot be cut, as expanding a batch, on a thread that may block: on half of the processors at most, in the order in
+    /// which it was asked for. It ends also if this is dropped.
+    ///
+    /// # Errors
+    /// It panicked.
+    pub async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
+        // It is never closed.
+        let permit = Arc::clone(&self.working).acquire_owned().await.map_err(|_| Panicked)?;
+        // It is kept to the end of the work, also if nobody waits for it any more.
+        let work = move || (work(), permit).0;
+        tokio::task::spawn_blocking(work).await.map_err(|_| Panicked)
+    }
+
+    /// Runs `work` there. It ends when this is dropped.
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
+        let runtime = self.runtime.as_ref().expect("it is there until it is dropped");
+        let mut running = Running(runtime.spawn(task(work)));
+        match (&mut running.0).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // Only whoever drops it cancels it, or the end of the server, where nobody is answered any more.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// Waits until there is room.
+    pub async fn reserve(&self, bytes: usize) -> Reservation {
+        let mut ticket = self.room.ticket();
+        std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
+    }
+
+    /// Takes room without waiting.
+    pub fn take(&self, bytes: usize) -> Reservation {
+        self.room.take(bytes)
+    }
+
+    /// Bytes of it that are taken.
+    pub fn used(&self) -> usize {
+        self.room.used()
+    }
+
+    /// The most that were taken since this was asked last.
+    pub fn take_most(&self) -> usize {
+        self.room.take_most()
+    }
+
+    /// True if somebody waits for room.
+    pub fn is_short_of_room(&self) -> bool {
+        self.room.has_line()
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        // The last one who has the server may be a task: it must not wait for others.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+struct Running<T>(JoinHandle<T>);
+
+impl<T> Drop for Running<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,151 @@
+//! Is a part of a file in the page cache? If not, fetch it there, on a thread that may block.
+//!
+//! sendfile from a page that is not in memory waits for the disk, and would stall every connection of an event loop.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::io::{Errno, ReadWriteFlags};
+use tailrace_log::Extent;
+
+use crate::disk::ServerDisk;
+
+/// Distance of the probes where the kernel has no cachestat(2): the default size of its read-ahead.
+const PROBE_BYTES: u64 = 128 * 1024;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Asked for beyond a piece that was cold: what a fast disk reads in about 10 ms.
+const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Read at a time while warming.
+const WARM_BUFFER_BYTES: usize = 128 * 1024;
+
+/// True if all of an extent can be sent without waiting for the disk, as far as the kernel tells.
+pub fn is_resident(extent: &Extent<ServerDisk>) -> bool {
+    let (file, position) = extent.file();
+    is_cached(file, position, extent.bytes())
+}
+
+/// Reads an extent into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk works while it is being sent. Blocks.
+///
+/// # Errors
+/// The device's.
+pub fn warm(extent: &Extent<ServerDisk>) -> io::Result<()> {
+    let (file, position) = extent.file();
+    read_ahead(file, position, extent.bytes())
+}
+
+/// True if all of `[position, position + bytes)` can be sent without waiting for the disk, as far as the kernel tells.
+fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
+    let first = position / PAGE_BYTES;
+    let last = (position + bytes.max(1) - 1) / PAGE_BYTES;
+    // Small slices, the most frequent ones, lie in one or two pages: looking at their ends looks at all of them.
+    if last - first <= 1 {
+        return is_readable(&file, position) && (first == last || is_readable(&file, position + bytes - 1));
+    }
+    // A cached page may still be on its way from the disk, which only a read without waiting tells. A probe alone
+    // would miss gaps between the pages that it looks at.
+    cached_pages(&file, position, bytes).is_none_or(|pages| pages > last - first)
+        && probe(&file, position, bytes)
+}
+
+fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; WARM_BUFFER_BYTES];
+    let mut at = position;
+    let end = position + bytes;
+    while at < end {
+        let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        let read = rustix::io::pread(&file, &mut buffer[..wanted], at)?;
+        if read == 0 {
+            break;
+        }
+        at += read as u64;
+    }
+    // Only a hint: without it the next chunk is merely colder.
+    let ahead = std::num::NonZeroU64::new(AHEAD_BYTES);
+    let _ = rustix::fs::fadvise(&file, end, ahead, rustix::fs::Advice::WillNeed);
+    Ok(())
+}
+
+/// Asks cachestat(2) (Linux 6.5) how many pages of the range are cached; `None` where it is not to be had.
+#[cfg(target_os = "linux")]
+fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
+    #[repr(C)]
+    struct Range {
+        offset: u64,
+        length: u64,
+    }
+    #[repr(C)]
+    #[derive(Default)]
+    struct Statistics {
+        cached: u64,
+        dirty: u64,
+        writeback: u64,
+        evicted: u64,
+        recently_evicted: u64,
+    }
+    /// The same on every architecture.
+    const SYS_CACHESTAT: libc::c_long = 451;
+
+    let range = Range { offset: position, length: bytes };
+    let mut statistics = Statistics::default();
+    let descriptor = file.as_fd().as_raw_fd();
+    // SAFETY: both structures live through the call and have the layout that cachestat(2) states; the kernel reads
+    // the first and writes the second, and keeps neither.
+    #[expect(unsafe_code, reason = "no library offers cachestat(2) yet")]
+    let result =
+        unsafe { libc::syscall(SYS_CACHESTAT, descriptor, &raw const range, &raw mut statistics, 0) };
+    (result == 0).then_some(statistics.cached)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn cached_pages(_: &impl AsFd, _: u64, _: u64) -> Option<u64> {
+    None
+}
+
+/// Reads single bytes without waiting: the first page, the last, and one for each step of read-ahead between.
+fn probe(file: &impl AsFd, position: u64, bytes: u64) -> bool {
+    let last = position + bytes.saturating_sub(1);
+    let mut at = position;
+    while is_readable(file, at) {
+        if at >= last {
+            return true;
+        }
+        at = (at + PROBE_BYTES).min(last);
+    }
+    false
+}
+
+/// True if the byte at `position` can be read without waiting, or if the file system cannot tell.
+fn is_readable(file: &impl AsFd, position: u64) -> bool {
+    let mut byte = [0];
+    let mut buffers = [io::IoSliceMut::new(&mut byte)];
+    match rustix::io::preadv2(file, &mut buffers, position, ReadWriteFlags::NOWAIT) {
+        Ok(read) => read == 1,
+        Err(error) => error == Errno::OPNOTSUPP || error == Errno::NOSYS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_was_just_written_is_resident_and_what_was_dropped_is_warmed() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![7; 1 << 20]).unwrap();
+        assert!(is_cached(&file, 0, 1 << 20));
+        assert!(probe(&file, 0, 1 << 20));
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // tmpfs has nothing behind the cache to drop it to. Only the first look counts: it makes the kernel read ahead.
+        let is_tmpfs = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
+        assert!(is_tmpfs || !is_cached(&file, 0, 1 << 20));
+        read_ahead(&file, 5000, 300_000).unwrap();
+        assert!(is_cached(&file, 5000, 300_000));
+        assert!(is_cached(&file, 8190, 4));
+    }
+}
