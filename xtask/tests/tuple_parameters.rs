@@ -27,8 +27,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/log/src/recover_compacted.rs", "read_compacted"),
     ("crates/log/src/repair.rs", "copy_part"),
     ("crates/log/src/repair.rs", "fill"),
-    ("crates/records/src/control.rs", "build"),
-    ("crates/records/src/internal/codec.rs", "version_in"),
     ("crates/replication/src/ledger.rs", "partial"),
     ("crates/sim/src/cluster/clients/client.rs", "batch"),
     ("crates/sim/src/cluster/clients/transactional.rs", "end"),

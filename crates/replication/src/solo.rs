@@ -184,7 +184,7 @@ impl<D: Disk> Solo<D> {
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
         let kind = self.ledger.policy.timestamp_type;
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, (now, kind));
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now, kind);
         let aborted = self.ledger.producers.aborted().len();
         let reader = self.ledger.reader.clone();
         self.write(&header, &bytes, now, |producers, stamped| {
