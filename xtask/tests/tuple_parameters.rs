@@ -15,7 +15,6 @@ const LEFT: &[(&str, &str)] = &[
     ("crates/bench/src/report/labels.rs", "sample"),
     ("crates/bench/src/report/lines.rs", "at"),
     ("crates/bench/src/report/png.rs", "pixel"),
-    ("crates/replication/src/ledger.rs", "partial"),
     ("crates/sim/src/cluster/clients/client.rs", "batch"),
     ("crates/sim/src/cluster/clients/transactional.rs", "end"),
     ("crates/sim/src/cluster/clients/transactional.rs", "one"),
