@@ -11,10 +11,6 @@ use std::path::{Path, PathBuf};
 
 /// What is left, as file and function. May only shrink.
 const LEFT: &[(&str, &str)] = &[
-    ("crates/bench/src/remote/outcome.rs", "pairs_of"),
-    ("crates/bench/src/report/labels.rs", "sample"),
-    ("crates/bench/src/report/lines.rs", "at"),
-    ("crates/bench/src/report/png.rs", "pixel"),
     ("xtask/src/bench/cluster/loads.rs", "produce"),
     ("xtask/src/bench/lab.rs", "finish_open_loop"),
     ("xtask/src/bench/nats/measured.rs", "outcome"),
