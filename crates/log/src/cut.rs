@@ -38,7 +38,8 @@ impl<D: Disk> Recovering<'_, D> {
     /// The same where a `.log` ends and its rows go on: these were written with batches that are not there.
     pub(crate) fn proof_of_loss(
         &self,
-        (tail, segment): (&Tail<D>, &Segment<D>),
+        tail: &Tail<D>,
+        segment: &Segment<D>,
         files: &SegmentFiles<D>,
         end: &Bad,
         listing: &Listing,

@@ -382,7 +382,7 @@ impl<D: Disk> LogReader<D> {
         let number = crate::reader::segment_of(&list, from);
         let mut out = Vec::new();
         for segment in list.iter().skip(number).take_while(|segment| segment.base_offset < upto) {
-            self.checked_batches(segment, (from, upto), bytes_max, &mut out)?;
+            self.checked_batches(segment, from, upto, bytes_max, &mut out)?;
             if !out.is_empty() {
                 break;
             }
@@ -413,7 +413,8 @@ impl<D: Disk> LogReader<D> {
     fn checked_batches(
         &self,
         segment: &Arc<Segment<D>>,
-        (from, upto): (Offset, Offset),
+        from: Offset,
+        upto: Offset,
         bytes_max: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), LogError> {

@@ -94,11 +94,12 @@ impl<D: Disk> Log<D> {
             recovery.notes.push(format!("the side file had {torn} torn bytes at its end"));
         }
         let known = known_segments(disk, &dir, &listing, checkpoint.as_ref(), &mut recovery)?;
-        let start = Tail::begin(disk, &dir, checkpoint.as_ref(), (origin, &compacted), &side, &listing)?;
         let mut recovering =
             Recovering { store, dir: &dir, side: &side, recovery: &mut recovery, now, origin, compacted };
+        let start = recovering.begin(checkpoint.as_ref(), &listing)?;
         let tail = recovering.run(start, known, &listing)?;
-        let log = assemble(store, &dir, identity, config, (checkpoint, side, tail, created, torn), &listing);
+        let recovered = Recovered { checkpoint, side, side_was_whole: torn == 0, tail, created };
+        let log = assemble(store, &dir, identity, config, recovered, &listing);
         log.finish_open(&listing, recovery)
     }
 
@@ -362,16 +363,25 @@ fn remove_trimmed<D: Disk>(
     Ok(())
 }
 
-type Parts<D> = (Option<Checkpoint>, SideFile, Tail<D>, bool, u64);
+/// What recovery has found in the folder.
+struct Recovered<D: Disk> {
+    checkpoint: Option<Checkpoint>,
+    side: SideFile,
+    side_was_whole: bool,
+    tail: Tail<D>,
+    /// The folder was made just now.
+    created: bool,
+}
 
 fn assemble<D: Disk>(
     store: &LogStore<D>,
     dir: &Arc<Path>,
     identity: &PartitionIdentity,
     config: LogConfig,
-    (checkpoint, side, tail, created, torn): Parts<D>,
+    recovered: Recovered<D>,
     listing: &Listing,
 ) -> Log<D> {
+    let Recovered { checkpoint, side, side_was_whole, tail, created } = recovered;
     let log_start = checkpoint.as_ref().map_or(tail.first_offset, |c| c.log_start).min(tail.next_offset);
     // What was rewritten or copied as a whole takes no more: its header says where it ends.
     let active = tail.segments.last().filter(|segment| segment.generation == 0).cloned();
@@ -409,6 +419,6 @@ fn assemble<D: Disk>(
         reserved: Reserved::default(),
         plan_sequence: AtomicU64::new(0),
         compaction: std::sync::Weak::new(),
-        side_was_whole: torn == 0,
+        side_was_whole,
     }
 }

@@ -47,34 +47,6 @@ pub(crate) struct Tail<D: Disk> {
 }
 
 impl<D: Disk> Tail<D> {
-    /// The recovery point.
-    pub(crate) fn begin(
-        disk: &D,
-        dir: &Path,
-        checkpoint: Option<&Checkpoint>,
-        (origin, compacted): (Origin, &BTreeMap<Offset, SegmentHeader>),
-        side: &SideFile,
-        listing: &Listing,
-    ) -> Result<Self, LogError> {
-        let (epochs, last_epoch) = epochs_of(checkpoint);
-        let first_listed = listing.segments.first().copied().unwrap_or_default();
-        let (next_offset, next_raft_index) = match checkpoint {
-            Some(checkpoint) => (checkpoint.end_offset, checkpoint.next_raft_index),
-            None if origin == Origin::Fresh => (Offset(0), RaftIndex(1)),
-            None => (first_listed, first_raft_index(disk, dir, (side, compacted), listing)?),
-        };
-        Ok(Self {
-            segments: Vec::new(),
-            first_offset: next_offset,
-            next_offset,
-            next_raft_index: next_raft_index.max(RaftIndex(1)),
-            index_is_a_guess: false,
-            last_epoch,
-            epochs,
-            durable_offset: checkpoint.map_or(Offset(0), |c| c.end_offset),
-        })
-    }
-
     /// Passes over the entries without records that stand next.
     pub(crate) fn pass_entries(&mut self, side: &SideFile) {
         while let Some(entry) = side.at(self.next_raft_index) {
@@ -89,35 +61,6 @@ impl<D: Disk> Tail<D> {
             self.epochs.assign(epoch, start);
         }
     }
-}
-
-/// Without a checkpoint: the raft index at which the log begins.
-fn first_raft_index<D: Disk>(
-    disk: &D,
-    dir: &Path,
-    (side, compacted): (&SideFile, &BTreeMap<Offset, SegmentHeader>),
-    listing: &Listing,
-) -> Result<RaftIndex, LogError> {
-    let header = match listing.segments.first() {
-        Some(base) if compacted.contains_key(base) => compacted.get(base).copied(),
-        Some(base) => read_segment_header(disk, dir, *base, 0)?,
-        None => None,
-    };
-    let entry = side.entries().first().map(|entry| entry.raft_index);
-    let batch = header.map(|header| header.first_raft_index);
-    // The entries that stand right before the first batch belong to the log.
-    Ok(match (entry, batch) {
-        (Some(entry), Some(batch)) => {
-            let mut first = batch;
-            while first > entry && side.at(RaftIndex(first.0 - 1)).is_some() {
-                first.0 -= 1;
-            }
-            first
-        }
-        (Some(entry), None) if listing.segments.is_empty() => entry,
-        (_, Some(batch)) => batch,
-        (_, None) => RaftIndex(1),
-    })
 }
 
 /// Where the log stops being good.
@@ -138,6 +81,55 @@ pub(crate) struct Recovering<'a, D: Disk> {
 }
 
 impl<D: Disk> Recovering<'_, D> {
+    /// The recovery point.
+    pub(crate) fn begin(
+        &self,
+        checkpoint: Option<&Checkpoint>,
+        listing: &Listing,
+    ) -> Result<Tail<D>, LogError> {
+        let (epochs, last_epoch) = epochs_of(checkpoint);
+        let first_listed = listing.segments.first().copied().unwrap_or_default();
+        let (next_offset, next_raft_index) = match checkpoint {
+            Some(checkpoint) => (checkpoint.end_offset, checkpoint.next_raft_index),
+            None if self.origin == Origin::Fresh => (Offset(0), RaftIndex(1)),
+            None => (first_listed, self.first_raft_index(listing)?),
+        };
+        Ok(Tail {
+            segments: Vec::new(),
+            first_offset: next_offset,
+            next_offset,
+            next_raft_index: next_raft_index.max(RaftIndex(1)),
+            index_is_a_guess: false,
+            last_epoch,
+            epochs,
+            durable_offset: checkpoint.map_or(Offset(0), |c| c.end_offset),
+        })
+    }
+
+    /// Without a checkpoint: the raft index at which the log begins.
+    fn first_raft_index(&self, listing: &Listing) -> Result<RaftIndex, LogError> {
+        let header = match listing.segments.first() {
+            Some(base) if self.compacted.contains_key(base) => self.compacted.get(base).copied(),
+            Some(base) => read_segment_header(self.store.disk(), self.dir, *base, 0)?,
+            None => None,
+        };
+        let entry = self.side.entries().first().map(|entry| entry.raft_index);
+        let batch = header.map(|header| header.first_raft_index);
+        // The entries that stand right before the first batch belong to the log.
+        Ok(match (entry, batch) {
+            (Some(entry), Some(batch)) => {
+                let mut first = batch;
+                while first > entry && self.side.at(RaftIndex(first.0 - 1)).is_some() {
+                    first.0 -= 1;
+                }
+                first
+            }
+            (Some(entry), None) if listing.segments.is_empty() => entry,
+            (_, Some(batch)) => batch,
+            (_, None) => RaftIndex(1),
+        })
+    }
+
     /// Reads everything beyond `tail`, cuts a torn end, and returns the whole log.
     pub(crate) fn run(
         &mut self,
@@ -250,10 +242,10 @@ impl<D: Disk> Recovering<'_, D> {
             let proof = if is_bad {
                 self.proof_of_damage(&segment, &files, &bad, listing)?
             } else {
-                self.proof_of_loss((tail, &segment), &files, &bad, listing)?
+                self.proof_of_loss(tail, &segment, &files, &bad, listing)?
             };
             let Some(proof) = proof else { break is_bad.then_some(bad) };
-            if !self.pass_damaged(tail, &segment, &files, (&bad, &proof))? {
+            if !self.pass_damaged(tail, &segment, &files, &bad, &proof)? {
                 return Err(LogError::damaged(&path, bad.position, format!("{}; {proof}", bad.reason)));
             }
         };
@@ -343,7 +335,8 @@ impl<D: Disk> Recovering<'_, D> {
         tail: &mut Tail<D>,
         segment: &Arc<Segment<D>>,
         files: &SegmentFiles<D>,
-        (bad, proof): (&Bad, &str),
+        bad: &Bad,
+        proof: &str,
     ) -> Result<bool, LogError> {
         let path = segment.path(Kind::Log);
         let Some(row) = next_row(tail, segment, files, bad.position)? else { return Ok(false) };

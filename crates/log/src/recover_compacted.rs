@@ -45,7 +45,7 @@ impl<D: Disk> Recovering<'_, D> {
         }
         let log = self.store.disk().open(&path, OpenMode::Write).context("open", &path)?;
         let len = log.len_of(&path)?.min(crate::SEGMENT_BYTES_MAX);
-        let segment = self.read_compacted(tail, header, &compacted, (log, len))?;
+        let segment = self.read_compacted(tail, header, &compacted, log, len)?;
         if segment.rows() == 0 || segment.end_offset() != compacted.end_offset {
             let reason = format!("it ends at offset {}, not {}", segment.end_offset(), compacted.end_offset);
             return Err(LogError::damaged(&path, len, reason));
@@ -70,7 +70,8 @@ impl<D: Disk> Recovering<'_, D> {
         tail: &mut Tail<D>,
         header: &SegmentHeader,
         compacted: &Compacted,
-        (log, len): (D::File, u64),
+        log: D::File,
+        len: u64,
     ) -> Result<Arc<Segment<D>>, LogError> {
         let entry = empty_entry(header, compacted.generation);
         let segment = Segment::from_entry(self.dir, &entry);

@@ -5,6 +5,7 @@
 //! [`Overlay`](crate::Overlay) all of it happens in memory, which tells what it would do.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tailrace_records::HEADER_BYTES;
@@ -154,13 +155,14 @@ fn keep_torn<D: Disk>(
 /// Copies the end of a `.log` into a file beside it.
 fn keep_from<D: Disk>(disk: &D, file: &Path, position: u64) -> Result<PathBuf, LogError> {
     let kept = names::with_suffix(file, &format!(".cut-{position}"));
-    copy_part(disk, file, &kept, (position, u64::MAX))?;
+    copy_part(disk, file, &kept, position..u64::MAX)?;
     Ok(kept)
 }
 
-/// Copies bytes of `file` to `into`, durably, a part at a time; what cannot be read is left out, at its place. How many bytes there were: for
+/// Copies `bytes` of `file` to `into`, durably, a part at a time; what cannot be read is left out, at its place. How many bytes there were: for
 /// none no file is made.
-fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, (from, upto): (u64, u64)) -> Result<u64, LogError> {
+fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, bytes: Range<u64>) -> Result<u64, LogError> {
+    let Range { start: from, end: upto } = bytes;
     let source = match disk.open(file, OpenMode::Read) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
         opened => opened.context("open", file)?,
@@ -385,7 +387,7 @@ fn mend<D: Disk>(
         log.seal(base);
         let Some(patch) = log.begin_patch(base)? else { continue };
         let mut done = Vec::new();
-        match fill(patch, &reader, (&sources, options.give_up), &mut done) {
+        match fill(patch, &reader, &sources, options.give_up, &mut done) {
             Ok(Some(patch)) => {
                 install(log, patch)?;
                 reader.damage.forget(base, end);
@@ -414,7 +416,8 @@ fn open_source<D: Disk>(
 fn fill<D: Disk>(
     mut patch: Patch<D>,
     reader: &LogReader<D>,
-    (sources, give_up): (&Sources<'_, D>, bool),
+    sources: &Sources<'_, D>,
+    give_up: bool,
     done: &mut Vec<RepairStep>,
 ) -> Result<Option<Patch<D>>, LogError> {
     loop {
@@ -468,10 +471,10 @@ impl<D: Disk> LogReader<D> {
             return Ok(None);
         };
         let (path, disk) = (segment.path(Kind::Log), self.store.disk());
-        let (from, upto) = bytes_of(self, segment, range).unwrap_or((0, u64::from(segment.bytes())));
+        let bytes = bytes_of(self, segment, range).unwrap_or(0..u64::from(segment.bytes()));
         let kept =
             names::with_suffix(&path, &format!(".lost-{}-{}", range.base_offset, range.end_offset.0 - 1));
-        copy_part(disk, &path, &kept, (from, upto)).map(|bytes| (bytes > 0).then_some(kept))
+        copy_part(disk, &path, &kept, bytes).map(|bytes| (bytes > 0).then_some(kept))
     }
 }
 
@@ -479,13 +482,13 @@ fn bytes_of<D: Disk>(
     reader: &LogReader<D>,
     segment: &std::sync::Arc<Segment<D>>,
     range: &DamagedRange,
-) -> Result<(u64, u64), LogError> {
+) -> Result<Range<u64>, LogError> {
     let files = reader.files(segment)?;
     let mut rows = Rows::new(segment, &files);
     let first = rows.first_where(|row| row.next_offset() > range.base_offset)?;
     let end = rows.first_where(|row| row.base_offset >= range.end_offset)?;
     let (first, last) = (rows.get(first)?, rows.get(end.max(1) - 1)?);
-    Ok((u64::from(first.position), u64::from(last.end_position())))
+    Ok(u64::from(first.position)..u64::from(last.end_position()))
 }
 
 fn install<D: Disk>(log: &mut Log<D>, patch: Patch<D>) -> Result<(), LogError> {

@@ -85,7 +85,8 @@ impl EndTransactionMarker {
         &self,
         producer_id: ProducerId,
         producer_epoch: ProducerEpoch,
-        (now, timestamp_type): (TimestampMs, TimestampType),
+        now: TimestampMs,
+        timestamp_type: TimestampType,
     ) -> (BatchHeader, Bytes) {
         let mut key = [0; 4];
         let kind = if self.committed { COMMIT } else { ABORT };
@@ -129,7 +130,7 @@ mod tests {
         for (committed, coordinator_epoch) in [(true, 0), (false, 7), (true, i32::MAX), (false, -1)] {
             let marker = EndTransactionMarker { committed, coordinator_epoch };
             let (header, bytes) =
-                marker.build(ProducerId(5), ProducerEpoch(3), (NOW, TimestampType::CreateTime));
+                marker.build(ProducerId(5), ProducerEpoch(3), NOW, TimestampType::CreateTime);
             assert_eq!(BatchHeader::parse(&bytes), Ok(header));
             assert!(crate::verify_crc(&bytes));
             assert!(header.attributes.is_control() && header.attributes.is_transactional());
@@ -143,7 +144,7 @@ mod tests {
     #[test]
     fn the_bytes_of_a_marker() {
         let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };
-        let (_, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), (NOW, TimestampType::CreateTime));
+        let (_, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), NOW, TimestampType::CreateTime);
         assert_eq!(bytes.len(), 78, "61 of the header, 17 of the record");
         let record = [0x20, 0, 0, 0, 8, 0, 0, 0, 1, 12, 0, 0, 0, 0, 0, 9, 0];
         assert_eq!(bytes[61..], record);
@@ -154,7 +155,7 @@ mod tests {
     fn a_marker_says_of_which_type_its_time_is() {
         let marker = EndTransactionMarker { committed: true, coordinator_epoch: 9 };
         for (kind, attributes) in [(TimestampType::CreateTime, 0x30), (TimestampType::LogAppendTime, 0x38)] {
-            let (header, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), (NOW, kind));
+            let (header, bytes) = marker.build(ProducerId(1), ProducerEpoch(0), NOW, kind);
             assert_eq!((bytes[22], header.max_timestamp), (attributes, NOW));
             assert_eq!(EndTransactionMarker::read(&bytes), Ok(Some(marker)));
         }

@@ -11,6 +11,7 @@ use crate::append::{AppendError, Appended};
 use crate::policy::{Durability, Policy};
 use crate::producers::{ProducerError, Producers, RememberedBatch, SequenceCheck};
 use crate::reader::PartitionReader;
+use crate::rebuild::RebuiltProducers;
 #[cfg(feature = "raft")]
 use crate::rebuild::rebuild_producers;
 use crate::ticket::{Plan, SyncOutcome, SyncTicket};
@@ -44,17 +45,18 @@ impl<D: Disk> Ledger<D> {
         committed: Offset,
         epoch: LeaderEpoch,
     ) -> Self {
-        Self::partial(log, (producers, None), policy, committed, epoch)
+        Self::partial(log, RebuiltProducers { producers, partial_from: None }, policy, committed, epoch)
     }
 
     /// The same with a table of producers that may be wrong from some offset on, see [`Ledger::partial_from`].
     pub(crate) fn partial(
         log: Log<D>,
-        (producers, partial_from): (Producers, Option<Offset>),
+        rebuilt: RebuiltProducers,
         policy: Policy,
         committed: Offset,
         epoch: LeaderEpoch,
     ) -> Self {
+        let RebuiltProducers { producers, partial_from } = rebuilt;
         let high_watermark = HighWatermark(committed.get());
         let stable = last_stable_offset(&producers, log.log_start(), high_watermark);
         let stable = partial_from.map_or(stable, |from| stable.min(from.max(log.log_start())));
@@ -168,8 +170,8 @@ impl<D: Disk> Ledger<D> {
         let end = self.log.log_end().offset();
         let committed = self.reader.high_watermark().offset();
         recovery.snapshot = self.log.snapshot(end, &mut recovery.notes)?;
-        (self.producers, self.partial_from) =
-            rebuild_producers(&mut self.log, &mut recovery, self.policy, committed, now)?;
+        let rebuilt = rebuild_producers(&mut self.log, &mut recovery, self.policy, committed, now)?;
+        (self.producers, self.partial_from) = (rebuilt.producers, rebuilt.partial_from);
         self.reader.retract_aborted(self.producers.aborted());
         Ok(())
     }

@@ -10,17 +10,22 @@ use crate::policy::Policy;
 use crate::producers::Producers;
 use crate::unended::forget_unended;
 
+/// The table of producers as of the log's end.
+pub(crate) struct RebuiltProducers {
+    pub(crate) producers: Producers,
+    /// The first offset whose batch is damaged and would have told more: what is behind it has to be read again when it is whole.
+    pub(crate) partial_from: Option<Offset>,
+}
+
 /// Reads the headers of the batches behind the snapshot, and of control batches all: what they say is not in the header.
 /// Transactions whose marker lies at or above `committed` are not decided yet.
-///
-/// Also the first offset whose batch is damaged and would have told more: what is behind it has to be read again when it is whole.
 pub(crate) fn rebuild_producers<D: Disk>(
     log: &mut Log<D>,
     recovery: &mut Recovery,
     policy: Policy,
     committed: Offset,
     now: TimestampMs,
-) -> Result<(Producers, Option<Offset>), LogError> {
+) -> Result<RebuiltProducers, LogError> {
     let reader = log.reader();
     let snapshot = recovery.snapshot.as_ref();
     // A snapshot that cannot be read is as good as none: the whole log is then looked through.
@@ -65,7 +70,7 @@ pub(crate) fn rebuild_producers<D: Disk>(
     producers.commit(committed);
     producers.trim(log.log_start());
     producers.expire(now, policy.producer_expiration_ms);
-    Ok((producers, partial_from))
+    Ok(RebuiltProducers { producers, partial_from })
 }
 
 /// The marker of a control batch, or a line for the operator if it cannot be understood.

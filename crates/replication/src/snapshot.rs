@@ -214,7 +214,8 @@ mod tests {
         let (mut header, _) = marker.build(
             ProducerId(1),
             ProducerEpoch(0),
-            (TimestampMs(1), tailrace_records::TimestampType::CreateTime),
+            TimestampMs(1),
+            tailrace_records::TimestampType::CreateTime,
         );
         header.base_offset = Offset(2);
         producers.remember_marker(&header, marker, TimestampMs(1));

@@ -52,9 +52,9 @@ impl<D: Disk> Solo<D> {
     ) -> Result<(Self, Recovery), LogError> {
         let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let committed = log.log_end().offset();
-        let (producers, _) = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
+        let rebuilt = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
         let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
-        let ledger = Ledger::new(log, producers, policy, committed, epoch);
+        let ledger = Ledger::new(log, rebuilt.producers, policy, committed, epoch);
         let solo = Self { ledger, epoch, epoch_begun: false };
         Ok((solo, recovery))
     }
@@ -184,7 +184,7 @@ impl<D: Disk> Solo<D> {
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
         let kind = self.ledger.policy.timestamp_type;
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, (now, kind));
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now, kind);
         let aborted = self.ledger.producers.aborted().len();
         let reader = self.ledger.reader.clone();
         self.write(&header, &bytes, now, |producers, stamped| {

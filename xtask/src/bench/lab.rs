@@ -42,6 +42,12 @@ pub(super) struct Lab {
     pub(super) kafka: Option<(Flush, Server)>,
 }
 
+/// An openloop that was started, and the meter of its server.
+pub(super) struct RunningLoop {
+    tool: Tool,
+    meter: Meter,
+}
+
 impl Lab {
     /// A count of records or bytes; `--quick` takes an eighth.
     pub(super) fn scaled(&self, count: u64) -> u64 {
@@ -130,29 +136,29 @@ impl Lab {
         endpoint: &Endpoint,
         open: &OpenLoop,
     ) -> Result<(), String> {
-        let tool = self.start_open_loop(endpoint, open)?;
-        self.finish_open_loop(slot, endpoint.system, tool)
+        let running = self.start_open_loop(endpoint, open)?;
+        self.finish_open_loop(slot, endpoint.system, running)
     }
 
     pub(super) fn start_open_loop(
         &self,
         endpoint: &Endpoint,
         open: &OpenLoop,
-    ) -> Result<(Tool, Meter), String> {
+    ) -> Result<RunningLoop, String> {
         let arguments = open.arguments(endpoint.system, &endpoint.address);
         let meter = Meter::start(endpoint.pid);
         let tool = Tool::start(&self.scratch, "openloop", &self.peers.program("openloop"), &arguments)?;
-        Ok((tool, meter))
+        Ok(RunningLoop { tool, meter })
     }
 
     pub(super) fn finish_open_loop(
         &mut self,
         slot: Slot,
         system: &str,
-        (tool, meter): (Tool, Meter),
+        running: RunningLoop,
     ) -> Result<(), String> {
-        let finished = tool.finish(RUN_LIMIT)?;
-        let mut cost = meter.stop();
+        let finished = running.tool.finish(RUN_LIMIT)?;
+        let mut cost = running.meter.stop();
         let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
         let figures = parse_openloop(&line);
         let failed = failure(&finished, figures.is_some());

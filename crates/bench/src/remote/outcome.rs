@@ -31,7 +31,8 @@ pub(super) fn put_together(
     span: Span,
     stopped_ns: u64,
 ) -> RemoteOutcome {
-    let pairs: Vec<(usize, usize)> = peers.iter().enumerate().flat_map(pairs_of).collect();
+    let pairs: Vec<(usize, usize)> =
+        peers.iter().enumerate().flat_map(|(number, peer)| pairs_of(number, peer)).collect();
     let connections: usize = peers
         .iter()
         .filter(|peer| peer.share.role.subscribes())
@@ -80,7 +81,7 @@ pub(super) fn put_together(
 }
 
 /// This agent and those that publish what it receives.
-fn pairs_of((number, peer): (usize, &Peer)) -> Vec<(usize, usize)> {
+fn pairs_of(number: usize, peer: &Peer) -> Vec<(usize, usize)> {
     peer.share.publishers.iter().filter(|other| **other != number).map(|other| (*other, number)).collect()
 }
 

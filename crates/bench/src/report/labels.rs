@@ -65,7 +65,7 @@ pub(super) fn legend(frame: &Frame, top: f64, lines: &[Line]) -> (Vec<Shape>, f6
             y = bottom;
         }
         let x = left + column * place as f64;
-        shapes.extend(sample((x, y + 8.0), line));
+        shapes.extend(sample(x, y + 8.0, line));
         for (row, text) in wrapped(&line.label, LETTERS, room - 30.0).into_iter().enumerate() {
             let at = (x + 30.0, y + 12.0 + LINE * row as f64);
             let ink = if line.word.is_some() { Ink::Alarm } else { Ink::Strong };
@@ -76,8 +76,8 @@ pub(super) fn legend(frame: &Frame, top: f64, lines: &[Line]) -> (Vec<Shape>, f6
     (shapes, bottom)
 }
 
-/// A piece of a line.
-fn sample((x, y): (f64, f64), line: &Line) -> impl Iterator<Item = Shape> {
+/// A piece of a line, from `x` on at the height `y`.
+fn sample(x: f64, y: f64, line: &Line) -> impl Iterator<Item = Shape> {
     let ink = Ink::Curve(line.colour);
     let pieces: &[(f64, f64)] = match line.stroke {
         Stroke::Solid => &[(0.0, 22.0)],

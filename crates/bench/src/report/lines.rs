@@ -48,8 +48,8 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    pub(super) fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        (self.x(x), self.y(y))
+    pub(super) fn at(&self, point: (f64, f64)) -> (f64, f64) {
+        (self.x(point.0), self.y(point.1))
     }
 
     pub(super) fn x(&self, value: f64) -> f64 {

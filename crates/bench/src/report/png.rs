@@ -138,8 +138,8 @@ fn dashes(points: &[(f64, f64)], lengths: (f64, f64)) -> Vec<Vec<(f64, f64)>> {
     pieces
 }
 
-fn pixel((x, y): (f64, f64)) -> (i32, i32) {
-    ((x * SCALE).round() as i32, (y * SCALE).round() as i32)
+fn pixel(point: (f64, f64)) -> (i32, i32) {
+    ((point.0 * SCALE).round() as i32, (point.1 * SCALE).round() as i32)
 }
 
 fn stroke(colour: Colour, width: f64) -> ShapeStyle {

@@ -4,11 +4,11 @@ use tailrace_records::{BatchHeader, BatchRewriter, RawRecord, RawRecords, is_los
 use tailrace_types::{Offset, TimestampMs};
 
 use super::key_map::{KeyHash, KeyMap};
+use super::source::SourceBatch;
 use super::transactions::{Aborted, Marker, SeenData, marker};
-use super::{CompactionSettings, CompactionStats, body_of, damaged, later};
+use super::{CompactionSettings, CompactionStats, later};
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::segment::Segment;
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,16 @@ pub(crate) enum Fate {
     Goes,
     /// What is left of it was appended to the output, under this header.
     Changed(BatchHeader),
+}
+
+/// What holds for all of a batch's records.
+struct Retention {
+    /// The batch does not go, even if none of them stays.
+    keep_header: bool,
+    /// The time of its tombstones, or of its marker, is over.
+    expired: bool,
+    /// That time begins with this round, if it has not begun yet.
+    horizon_due: bool,
 }
 
 /// Decides about batches, one after the other in the log's order.
@@ -47,11 +57,11 @@ impl Judge<'_> {
     /// offset of the last batch of a group must not be lost.
     pub(crate) fn judge<D: Disk>(
         &mut self,
-        (header, bytes): (&BatchHeader, &[u8]),
-        context: (&Segment<D>, u64),
+        batch: &SourceBatch<'_, D>,
         keep_header: bool,
         out: &mut Vec<u8>,
     ) -> Result<Fate, LogError> {
+        let header = &batch.header;
         let records = u64::try_from(header.record_count).unwrap_or(0);
         self.stats.records_before += records;
         let keep_header = keep_header || self.is_last_of_producer(header) || is_lost(header);
@@ -62,7 +72,7 @@ impl Judge<'_> {
             && header.base_offset < self.first_dirty;
         let mut horizon_due = false;
         if header.attributes.is_control() {
-            let marker = marker(header, bytes);
+            let marker = marker(header, batch.bytes);
             let may_go = self.seen.ends(header, marker);
             if header.record_count == 0 || (may_go && expired) {
                 if marker == Marker::Abort {
@@ -86,31 +96,32 @@ impl Judge<'_> {
             return Ok(Fate::Stays);
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let fate = body_of(header, bytes, &mut scratch, context)
-            .and_then(|body| self.filter(header, body, (keep_header, expired, horizon_due), context, out));
+        let retention = Retention { keep_header, expired, horizon_due };
+        let fate = batch.body(&mut scratch).and_then(|body| self.filter(batch, body, &retention, out));
         self.scratch = scratch;
         fate
     }
 
     fn filter<D: Disk>(
         &mut self,
-        header: &BatchHeader,
+        batch: &SourceBatch<'_, D>,
         body: &[u8],
-        (keep_header, expired, mut horizon_due): (bool, bool, bool),
-        context: (&Segment<D>, u64),
+        retention: &Retention,
         out: &mut Vec<u8>,
     ) -> Result<Fate, LogError> {
+        let header = &batch.header;
+        let mut horizon_due = retention.horizon_due;
         let control = header.attributes.is_control();
         self.hashes.clear();
         for record in RawRecords::new(header.record_count, body) {
-            let record = record.map_err(|error| damaged(context, &error))?;
+            let record = record.map_err(|error| batch.damaged(&error))?;
             self.hashes.push(record.key.map(|key| self.map.hash(key)));
         }
         self.map.touch(self.hashes.iter().filter_map(|hash| *hash));
         self.kept.clear();
         for (record, hash) in RawRecords::new(header.record_count, body).zip(&self.hashes) {
-            let record = record.map_err(|error| damaged(context, &error))?;
-            let stays = control || self.stays(header, &record, *hash, expired);
+            let record = record.map_err(|error| batch.damaged(&error))?;
+            let stays = control || self.stays(header, &record, *hash, retention.expired);
             horizon_due |= stays && !control && record.is_tombstone;
             if hash.is_none() && !control {
                 self.stats.keyless += 1;
@@ -120,7 +131,7 @@ impl Judge<'_> {
         let kept = self.kept.iter().filter(|kept| **kept).count();
         self.stats.records_after += kept as u64;
         if kept == 0 {
-            return Ok(emptied(header, keep_header, out));
+            return Ok(emptied(header, retention.keep_header, out));
         }
         let needs_horizon = horizon_due && !header.attributes.has_delete_horizon();
         if kept == self.kept.len() && !needs_horizon {
@@ -129,9 +140,9 @@ impl Judge<'_> {
         let horizon = needs_horizon.then(|| self.horizon());
         self.rewriter.begin(header, horizon);
         for (record, _) in RawRecords::new(header.record_count, body).zip(&self.kept).filter(|pair| *pair.1) {
-            self.rewriter.push(&record.map_err(|error| damaged(context, &error))?);
+            self.rewriter.push(&record.map_err(|error| batch.damaged(&error))?);
         }
-        self.rewriter.finish(out).map(Fate::Changed).map_err(|error| damaged(context, &error))
+        self.rewriter.finish(out).map(Fate::Changed).map_err(|error| batch.damaged(&error))
     }
 
     /// The last of its key stays, a tombstone until its time is over. Records without a key go, as in Kafka: they are from

@@ -24,7 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
-use tailrace_records::{Compression, HEADER_BYTES, RawRecords, decompress};
+use tailrace_records::{HEADER_BYTES, RawRecords};
 use tailrace_types::{HighWatermark, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 use crate::config::SEGMENT_BYTES_MAX;
@@ -44,12 +44,6 @@ pub use rewrite::Rewritten;
 pub use siphash::HashSecret;
 use source::Source;
 use transactions::{Aborted, SeenData};
-
-/// Most bytes that one batch may decompress to here.
-const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
-
-/// Bytes of decompressed records whose buffer is kept for the next batch.
-const SCRATCH_BYTES_KEPT: usize = 8 << 20;
 
 /// Where an active producer's state can be read off the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,8 +195,7 @@ impl<D: Disk> Compaction<D> {
         let mut source = Source::open(&self.reader, segment, HEADER_BYTES)?;
         while let Some(row) = source.next_row()? {
             if row.attributes.has_delete_horizon() && row.record_count > 0 {
-                let (header, _) = source.batch(&row, pace)?;
-                first = first.min(header.base_timestamp);
+                first = first.min(source.batch(&row, pace)?.header.base_timestamp);
             }
         }
         Ok(first)
@@ -224,13 +217,13 @@ impl<D: Disk> Compaction<D> {
                     continue;
                 }
                 if !row.attributes.is_control() && row.record_count > 0 {
-                    let (header, bytes) = source.batch(&row, pace)?;
-                    if !self.aborted.holds(&header) && !self.aborted.is_undecided(&header) {
-                        let context = (segment.as_ref(), u64::from(row.position));
-                        let body = body_of(&header, bytes, &mut scratch, context)?;
+                    let batch = source.batch(&row, pace)?;
+                    let header = &batch.header;
+                    if !self.aborted.holds(header) && !self.aborted.is_undecided(header) {
+                        let body = batch.body(&mut scratch)?;
                         hashes.clear();
                         for record in RawRecords::new(header.record_count, body) {
-                            let record = record.map_err(|error| damaged(context, &error))?;
+                            let record = record.map_err(|error| batch.damaged(&error))?;
                             let offset = header.base_offset.plus(i64::from(record.offset_delta));
                             if let Some(key) = record.key.filter(|_| offset >= self.first_dirty) {
                                 hashes.push((map.hash(key), offset));
@@ -314,33 +307,6 @@ impl<D: Disk> Compaction<D> {
         }
         Err(LogError::CompactionStopped { reason: "a segment was removed meanwhile" })
     }
-}
-
-/// The uncompressed records of a batch, in `scratch` if they were compressed.
-fn body_of<'b, D: Disk>(
-    header: &tailrace_records::BatchHeader,
-    bytes: &'b [u8],
-    scratch: &'b mut Vec<u8>,
-    context: (&Segment<D>, u64),
-) -> Result<&'b [u8], LogError> {
-    let body = &bytes[HEADER_BYTES..];
-    let compression = header.attributes.compression().map_err(|error| damaged(context, &error))?;
-    if compression == Compression::None {
-        return Ok(body);
-    }
-    if scratch.capacity() > SCRATCH_BYTES_KEPT {
-        *scratch = Vec::new();
-    }
-    decompress(compression, body, DECOMPRESSED_BYTES_MAX, scratch)
-        .map_err(|error| damaged(context, &error))?;
-    Ok(scratch)
-}
-
-fn damaged<D: Disk>(
-    (segment, position): (&Segment<D>, u64),
-    error: &tailrace_records::BatchError,
-) -> LogError {
-    LogError::damaged(&segment.path(Kind::Log), position, error.to_string())
 }
 
 /// Milliseconds from now on, not beyond the end of time.

@@ -163,16 +163,15 @@ impl<D: Disk> Compaction<D> {
             let mut source = Source::open(&self.reader, segment, io_bytes)?;
             while let Some(row) = source.next_row()? {
                 let is_last = number + 1 == sources.len() && source.is_at_end();
-                let (header, bytes) = source.batch(&row, pace)?;
-                let context = (segment.as_ref(), u64::from(row.position));
-                let header = match judge.judge((&header, bytes), context, is_last, &mut output.pending)? {
+                let batch = source.batch(&row, pace)?;
+                let header = match judge.judge(&batch, is_last, &mut output.pending)? {
                     Fate::Goes => {
                         changed = true;
                         continue;
                     }
                     Fate::Stays => {
-                        output.pending.extend_from_slice(bytes);
-                        header
+                        output.pending.extend_from_slice(batch.bytes);
+                        batch.header
                     }
                     Fate::Changed(header) => {
                         changed = true;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tailrace_records::{BatchHeader, check};
+use tailrace_records::{BatchError, BatchHeader, Compression, HEADER_BYTES, check, decompress};
 
 use super::pace::Pace;
 use crate::disk::{Disk, read_full_at};
@@ -14,6 +14,12 @@ use crate::segment::{Segment, SegmentFiles};
 
 /// Rows read at once: 64 KiB.
 const ROWS_AT_ONCE: u32 = 1024;
+
+/// Most bytes that one batch may decompress to here.
+const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
+
+/// Bytes of decompressed records whose buffer is kept for the next batch.
+const SCRATCH_BYTES_KEPT: usize = 8 << 20;
 
 pub(crate) struct Source<'s, D: Disk> {
     segment: &'s Arc<Segment<D>>,
@@ -27,6 +33,36 @@ pub(crate) struct Source<'s, D: Disk> {
     /// Of `bytes` in the `.log`.
     position: u64,
     chunk_bytes: usize,
+}
+
+/// A batch as it was read, and where it lies.
+pub(crate) struct SourceBatch<'b, D: Disk> {
+    pub(crate) header: BatchHeader,
+    pub(crate) bytes: &'b [u8],
+    segment: &'b Segment<D>,
+    position: u64,
+}
+
+impl<D: Disk> SourceBatch<'_, D> {
+    /// Its uncompressed records, in `scratch` if they were compressed.
+    pub(crate) fn body<'s>(&'s self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], LogError> {
+        let body = &self.bytes[HEADER_BYTES..];
+        let compression = self.header.attributes.compression().map_err(|error| self.damaged(&error))?;
+        if compression == Compression::None {
+            return Ok(body);
+        }
+        if scratch.capacity() > SCRATCH_BYTES_KEPT {
+            *scratch = Vec::new();
+        }
+        decompress(compression, body, DECOMPRESSED_BYTES_MAX, scratch)
+            .map_err(|error| self.damaged(&error))?;
+        Ok(scratch)
+    }
+
+    /// The error that names its place.
+    pub(crate) fn damaged(&self, error: &BatchError) -> LogError {
+        LogError::damaged(&self.segment.path(Kind::Log), self.position, error.to_string())
+    }
 }
 
 impl<'s, D: Disk> Source<'s, D> {
@@ -73,11 +109,7 @@ impl<'s, D: Disk> Source<'s, D> {
     }
 
     /// The batch of a row, checked.
-    pub(crate) fn batch(
-        &mut self,
-        row: &Row,
-        pace: &mut impl Pace,
-    ) -> Result<(BatchHeader, &[u8]), LogError> {
+    pub(crate) fn batch(&mut self, row: &Row, pace: &mut impl Pace) -> Result<SourceBatch<'_, D>, LogError> {
         let (position, bytes) = (u64::from(row.position), row.batch_bytes as usize);
         let path = || self.segment.path(Kind::Log);
         let buffered =
@@ -108,6 +140,6 @@ impl<'s, D: Disk> Source<'s, D> {
             let reason = "the batch is not the one its index row describes";
             return Err(LogError::damaged(&path(), position, reason));
         }
-        Ok((header, batch))
+        Ok(SourceBatch { header, bytes: batch, segment: self.segment, position })
     }
 }

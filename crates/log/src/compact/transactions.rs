@@ -11,7 +11,7 @@ use tailrace_records::{BatchHeader, HEADER_BYTES, RawRecords, is_lost};
 use tailrace_types::{Offset, ProducerId};
 
 use super::pace::Pace;
-use super::source::Source;
+use super::source::{Source, SourceBatch};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::reader::LogReader;
@@ -73,12 +73,12 @@ impl Aborted {
                     break;
                 }
                 if !row.attributes.is_control() {
-                    if row.record_count == 0 && is_lost(&source.batch(&row, pace)?.0) {
+                    if row.record_count == 0 && is_lost(&source.batch(&row, pace)?.header) {
                         aborted.last_lost = Some(row.base_offset);
                     }
                     continue;
                 }
-                let (header, bytes) = source.batch(&row, pace)?;
+                let SourceBatch { header, bytes, .. } = source.batch(&row, pace)?;
                 let marker = marker(&header, bytes);
                 if matches!(marker, Marker::Other) {
                     continue;

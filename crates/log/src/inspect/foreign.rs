@@ -57,7 +57,7 @@ pub(super) fn verify_batches<D: Disk>(
     let mut reports = Vec::with_capacity(names.len());
     let mut last_epoch = LeaderEpoch::UNKNOWN;
     for name in names {
-        reports.push(verify_segment(disk, dir, name, (&mut last_epoch, pace))?);
+        reports.push(verify_segment(disk, dir, name, &mut last_epoch, pace)?);
     }
     Ok(reports)
 }
@@ -66,7 +66,8 @@ fn verify_segment<D: Disk>(
     disk: &D,
     dir: &Path,
     (base, generation): SegmentName,
-    (last_epoch, pace): (&mut LeaderEpoch, &mut impl Pace),
+    last_epoch: &mut LeaderEpoch,
+    pace: &mut impl Pace,
 ) -> Result<SegmentReport, LogError> {
     let file = names::path_of(dir, base, generation, Kind::Log);
     let log = disk.open(&file, OpenMode::Read).context("open", &file)?;

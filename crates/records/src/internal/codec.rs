@@ -1,5 +1,7 @@
 //! Reading and writing the fields of internal records: the primitive types of Kafka's message format.
 
+use std::ops::RangeInclusive;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 /// How lengths are written in one version of a message.
@@ -65,18 +67,19 @@ impl<'a> FieldReader<'a> {
         self.i16("version")
     }
 
-    /// Reads a version and refuses those outside `lowest..=highest`. From `flexible` on the layout is flexible.
+    /// Reads a version and refuses those that are not among `known`. From `flexible` on the layout is flexible.
     ///
     /// # Errors
     /// Truncated, or another version.
     pub fn version_in(
         &mut self,
         what: &'static str,
-        (lowest, highest): (i16, i16),
+        known: RangeInclusive<i16>,
         flexible: i16,
     ) -> Result<i16> {
         let found = self.version()?;
-        if !(lowest..=highest).contains(&found) {
+        if !known.contains(&found) {
+            let (lowest, highest) = known.into_inner();
             return Err(InternalRecordError::Version { what, found, lowest, highest });
         }
         self.set_layout(if found >= flexible { Layout::Flexible } else { Layout::Fixed });
@@ -455,7 +458,7 @@ mod tests {
     fn read(bytes: &[u8], layout: Layout) -> Result<()> {
         let mut reader = FieldReader::new(bytes);
         let flexible = if layout == Layout::Flexible { 3 } else { 4 };
-        assert_eq!(reader.version_in("a sample", (0, 3), flexible)?, 3);
+        assert_eq!(reader.version_in("a sample", 0..=3, flexible)?, 3);
         assert_eq!(reader.string("a")?, "group");
         assert_eq!(reader.nullable_string("b")?, None);
         assert_eq!(reader.bytes("c")?, b"bytes");
@@ -503,7 +506,7 @@ mod tests {
         writer.tags(&[(0, seven), (9, later)]);
         let bytes = writer.finish();
         let mut reader = FieldReader::new(&bytes);
-        reader.version_in("tags", (0, 0), 0).unwrap();
+        reader.version_in("tags", 0..=0, 0).unwrap();
         let mut found = None;
         let read = reader.tagged(|tag, field| {
             if tag == 0 {

@@ -154,7 +154,7 @@ impl ConsumerGroupKey {
 /// Begins a value, which is of version 0 and flexible in all of these records.
 pub(super) fn value_reader<'a>(bytes: &'a [u8], what: &'static str) -> Result<FieldReader<'a>> {
     let mut reader = FieldReader::new(bytes);
-    reader.version_in(what, (0, 0), 0)?;
+    reader.version_in(what, 0..=0, 0)?;
     Ok(reader)
 }
 

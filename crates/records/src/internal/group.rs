@@ -1,5 +1,7 @@
 //! Classic groups in `__consumer_offsets`.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 
 use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
@@ -7,7 +9,7 @@ use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
 const KEY_VERSION: i16 = 2;
 
 /// Versions of values, the one that Kafka 4.3 writes, and the first flexible one.
-const VALUE_VERSIONS: (i16, i16) = (0, 4);
+const VALUE_VERSIONS: RangeInclusive<i16> = 0..=4;
 const VALUE_WRITTEN: i16 = 3;
 const VALUE_FLEXIBLE: i16 = 4;
 const REBALANCE_TIMEOUT_FROM: i16 = 1;
@@ -38,7 +40,7 @@ impl<'a> GroupKey<'a> {
     /// Truncated, another version, or not UTF-8.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        reader.version_in("the key of a group", (KEY_VERSION, KEY_VERSION), i16::MAX)?;
+        reader.version_in("the key of a group", KEY_VERSION..=KEY_VERSION, i16::MAX)?;
         Ok(Self { group: reader.string("group")? })
     }
 }

@@ -1,15 +1,17 @@
 //! Committed offsets in `__consumer_offsets`.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 
 use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
 
 /// Versions of keys that are about offsets. Both have the same fields; Kafka writes the second.
-const KEY_VERSIONS: (i16, i16) = (0, 1);
+const KEY_VERSIONS: RangeInclusive<i16> = 0..=1;
 const KEY_WRITTEN: i16 = 1;
 
 /// Versions of values, and the first flexible one.
-const VALUE_VERSIONS: (i16, i16) = (0, 4);
+const VALUE_VERSIONS: RangeInclusive<i16> = 0..=4;
 const VALUE_FLEXIBLE: i16 = 4;
 /// The only version with a time of expiry.
 const VALUE_WITH_EXPIRY: i16 = 1;
@@ -84,7 +86,7 @@ impl<'a> OffsetValue<'a> {
             writer.i64(self.commit_timestamp).i64(self.expire_timestamp);
             return writer.finish();
         }
-        let mut writer = FieldWriter::new(VALUE_VERSIONS.1, Layout::Flexible);
+        let mut writer = FieldWriter::new(*VALUE_VERSIONS.end(), Layout::Flexible);
         writer.i64(self.offset).i32(self.leader_epoch).string(self.metadata).i64(self.commit_timestamp);
         let topic_id = self.topic_id;
         if topic_id == [0; 16] {

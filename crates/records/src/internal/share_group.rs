@@ -85,7 +85,7 @@ impl ShareGroupKey {
     /// Truncated, not UTF-8, or of a version that is not of share groups.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = FieldReader::new(bytes);
-        let version = reader.version_in("a share group's key", (MEMBER, STATE_PARTITIONS), i16::MAX)?;
+        let version = reader.version_in("a share group's key", MEMBER..=STATE_PARTITIONS, i16::MAX)?;
         let group = reader.string("group id")?.to_owned();
         let mut member = || reader.string("member id").map(str::to_owned);
         Ok(match version {

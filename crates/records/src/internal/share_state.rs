@@ -103,7 +103,7 @@ impl ShareStateKey {
     /// Truncated, or of an unknown kind.
     pub fn decode(bytes: &[u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        let version = reader.version_in("a share group's state", (SNAPSHOT, UPDATE), i16::MAX)?;
+        let version = reader.version_in("a share group's state", SNAPSHOT..=UPDATE, i16::MAX)?;
         let kind = if version == SNAPSHOT { ShareStateKind::Snapshot } else { ShareStateKind::Update };
         let group_id = reader.string("GroupId")?.to_owned();
         let topic_id = reader.uuid("TopicId")?;
@@ -171,7 +171,7 @@ impl ShareSnapshotValue {
     /// Truncated, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        reader.version_in("a snapshot of a share group's state", (0, 0), 0)?;
+        reader.version_in("a snapshot of a share group's state", 0..=0, 0)?;
         let mut value = Self {
             snapshot_epoch: reader.i32("SnapshotEpoch")?,
             state_epoch: reader.i32("StateEpoch")?,
@@ -203,7 +203,7 @@ impl ShareUpdateValue {
     /// Truncated, or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        reader.version_in("an update of a share group's state", (0, 0), 0)?;
+        reader.version_in("an update of a share group's state", 0..=0, 0)?;
         let mut value = Self {
             snapshot_epoch: reader.i32("SnapshotEpoch")?,
             leader_epoch: reader.i32("LeaderEpoch")?,

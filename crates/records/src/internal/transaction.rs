@@ -43,7 +43,7 @@ impl TransactionLogKey {
     /// Damaged, or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        let known = (KEY_VERSION, KEY_VERSION);
+        let known = KEY_VERSION..=KEY_VERSION;
         reader.version_in("a transactional id's key", known, KEY_VERSION + 1)?;
         Ok(Self { transactional_id: reader.string("TransactionalId")?.to_owned() })
     }
@@ -152,7 +152,7 @@ impl TransactionLogValue {
     /// Damaged, or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, InternalRecordError> {
         let mut reader = FieldReader::new(bytes);
-        let known = (Self::LOWEST_VERSION, Self::HIGHEST_VERSION);
+        let known = Self::LOWEST_VERSION..=Self::HIGHEST_VERSION;
         reader.version_in("a transaction's value", known, FLEXIBLE)?;
         let mut value = Self {
             producer_id: reader.i64("ProducerId")?,

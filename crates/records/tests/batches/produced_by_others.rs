@@ -125,8 +125,8 @@ fn transactions_and_their_markers() {
         let read = EndTransactionMarker::read(bytes).unwrap().unwrap();
         assert_eq!(read.committed, kind == 1);
         let header = batch.header();
-        let time = (header.max_timestamp, TimestampType::CreateTime);
-        let (_, built) = read.build(header.producer_id, header.producer_epoch, time);
+        let (id, epoch, time) = (header.producer_id, header.producer_epoch, header.max_timestamp);
+        let (_, built) = read.build(id, epoch, time, TimestampType::CreateTime);
         assert_eq!(built[PREFIX_BYTES..], bytes[PREFIX_BYTES..]);
     }
 }

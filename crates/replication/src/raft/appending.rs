@@ -99,7 +99,7 @@ impl<D: Disk> Replica<D> {
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
         let kind = self.ledger().policy.timestamp_type;
-        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, (now, kind));
+        let (header, bytes) = end.build(marker.producer_id, marker.producer_epoch, now, kind);
         let appended = self.propose(&header, bytes, now, |producers, stamped| {
             producers.remember_marker(stamped, end, now);
         })?;

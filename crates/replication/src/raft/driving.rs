@@ -54,8 +54,8 @@ impl<D: Disk> Replica<D> {
         raise_log_start(&mut log, ballot.commit);
         // The log start moves over nothing but what is committed. The ballot may not know of that any more.
         let committed = offset_at(&log, ballot.commit + 1)?.max(log.log_start());
-        let producers = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
-        let ledger = Ledger::partial(log, producers, policy, committed, epoch_of(ballot.term));
+        let rebuilt = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
+        let ledger = Ledger::partial(log, rebuilt, policy, committed, epoch_of(ballot.term));
         let storage = LogStorage {
             known: ledger.log.next_raft_index().0 - 1,
             applied: ballot.commit,

@@ -46,7 +46,7 @@ impl Partition {
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let written = EndTransactionMarker { committed, coordinator_epoch };
         let (header, _) =
-            written.build(marker.producer_id, marker.producer_epoch, (NOW, TimestampType::CreateTime));
+            written.build(marker.producer_id, marker.producer_epoch, NOW, TimestampType::CreateTime);
         self.table.remember_marker(&BatchHeader { base_offset: Offset(self.end), ..header }, written, NOW);
         self.end += 1;
         Ok(())

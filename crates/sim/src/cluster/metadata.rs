@@ -8,7 +8,9 @@ use tailrace_metadata::{Command, Controller, METADATA_TOPIC, MetadataImage, Meta
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_replication::raft::{Replica, ReplicaId, owner};
 use tailrace_replication::{Appended, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{NodeId, Offset, PartitionId, RaftGroup, TopicId, TopicName, TopicPartition};
+use tailrace_types::{
+    NodeId, Offset, PartitionId, RaftGroup, TimestampMs, TopicId, TopicName, TopicPartition,
+};
 
 use super::node::{Place, Running, Slot, folder, replica_options, small_segments};
 use super::options::{Bug, CONTROLLER};
@@ -290,7 +292,7 @@ impl World {
         let opened = if is_outdated {
             Ok(None)
         } else {
-            open_core(&running.store, &topic, id, replica, (seed, reuses, now)).map(Some)
+            open_core(&running.store, &topic, id, replica, reuses, seed, now).map(Some)
         };
         let mut slot = Slot {
             id: id.clone(),
@@ -366,7 +368,9 @@ fn open_core(
     topic: &TopicImage,
     id: &TopicPartition,
     replica: Option<(ReplicaId, Vec<ReplicaId>)>,
-    (seed, reuses, now): (u64, bool, tailrace_types::TimestampMs),
+    reuses: bool,
+    seed: u64,
+    now: TimestampMs,
 ) -> Result<Opened, LogError> {
     let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
     let (dir, config) = (folder(id), small_segments(topic.config.segment_bytes));

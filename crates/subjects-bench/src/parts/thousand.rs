@@ -31,12 +31,10 @@ pub(super) fn run<S: System>(options: &Options) {
         .print();
     cold(&table, &patterns, &slices)
         .into_iter()
-        .fold(Line::new("thousand", "1k cold", S::NAME, &check), with)
+        .fold(Line::new("thousand", "1k cold", S::NAME, &check), |line, (figure, value)| {
+            line.with(figure, value)
+        })
         .print();
-}
-
-fn with(line: Line, (figure, value): (&str, f64)) -> Line {
-    line.with(figure, value)
 }
 
 /// Subscribes another thousand patterns beside the first and removes them again, until the time is over.

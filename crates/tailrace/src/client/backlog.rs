@@ -1,6 +1,8 @@
 //! How many records lie between two offsets of a partition. Offsets also belong to the markers that end transactions, and to
 //! records that compaction removed: a consumer that has read everything may stand before them and has missed nothing.
 
+use std::ops::Range;
+
 use tailrace_kafka_wire::Records;
 use tailrace_kafka_wire::messages::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -15,27 +17,28 @@ const OFFSETS_MAX: i64 = 1_000;
 /// Bytes that are read to look into one.
 const BYTES_MAX: i32 = 1 << 20;
 
-/// Records from offset `from` up to, not including, `until`. Never negative. What could not be looked into counts in full.
+/// Records whose offsets lie in `range`. Never negative. What could not be looked into counts in full.
 pub(crate) async fn records_between(
     cluster: &mut Cluster,
     topic: &Topic,
     partition: i32,
-    (from, until): (i64, i64),
+    range: Range<i64>,
 ) -> i64 {
-    let offsets = (until - from).max(0);
+    let offsets = (range.end - range.start).max(0);
     if offsets == 0 || offsets > OFFSETS_MAX {
         return offsets;
     }
-    // Whoever cannot be asked, or has deleted what is at `from`, leaves us with the offsets.
-    count(cluster, topic, partition, (from, until)).await.unwrap_or(offsets)
+    // Whoever cannot be asked, or has deleted what the range begins with, leaves us with the offsets.
+    count(cluster, topic, partition, range).await.unwrap_or(offsets)
 }
 
 async fn count(
     cluster: &mut Cluster,
     topic: &Topic,
     partition: i32,
-    (from, until): (i64, i64),
+    range: Range<i64>,
 ) -> Result<i64, ClientError> {
+    let Range { start: from, end: until } = range;
     let leader = topic.leader(partition).ok_or(ClientError::NoNode(-1))?;
     let connection = cluster.node(leader).await?;
     let newest = if topic.id == [0; 16] { VERSION_WITH_IDS - 1 } else { i16::MAX };

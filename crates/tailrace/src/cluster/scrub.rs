@@ -50,7 +50,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
             watch.clear();
             return tell(arguments, &pages, &request, working.is_empty());
         }
-        watch.show(&Progress::of(&pages, &request, (reachable.len(), working.len())));
+        watch.show(&Progress::of(&pages, &request, reachable.len(), working.len()));
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
             stop = interrupt.wait() => return Ok(leave(&mut watch, stop)),

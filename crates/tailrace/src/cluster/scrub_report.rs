@@ -48,7 +48,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn of(pages: &Pages, request: &str, (nodes, working): (usize, usize)) -> Self {
+    pub(super) fn of(pages: &Pages, request: &str, nodes: usize, working: usize) -> Self {
         let its = |page: &&Value| page["scrub"]["request"].as_str() == Some(request);
         let scrubs = pages.all.iter().filter_map(|(_, page)| page.as_ref().ok()).filter(its);
         let mut all = Self { nodes, working, ..Self::default() };

@@ -7,7 +7,7 @@ use tailrace_cli::text::units::parse_bytes;
 
 use super::fetcher::FetchRules;
 use super::format::Format;
-use super::printer::Style;
+use super::printer::{PrintRules, Style};
 use super::range::{From, parse_from};
 use crate::client::ConnectArguments;
 
@@ -94,6 +94,14 @@ impl ConsumeArguments {
             Output::Json => Style::Json,
             Output::Text => Style::Format(Format::parse(format, self.null.as_bytes())?),
         })
+    }
+
+    pub(super) fn print_rules(&self) -> PrintRules {
+        PrintRules {
+            count: self.count,
+            read_committed: self.is_read_committed(),
+            skips_damaged: self.skip_damaged,
+        }
     }
 
     pub(super) fn fetch_rules(&self) -> FetchRules {

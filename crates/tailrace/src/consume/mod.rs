@@ -43,8 +43,7 @@ pub(crate) fn run(arguments: &ConsumeArguments) -> Result<ExitCode, Failure> {
         let topic = find_topic(&mut cluster, &arguments.topic).await?;
         let ranges = start::ranges(&mut cluster, &topic, arguments).await?;
         let (chunks, received) = mpsc::channel(CHUNKS_MAX);
-        let rules = (arguments.is_read_committed(), arguments.skip_damaged);
-        let printer = Printer::new(topic.name.clone(), style, arguments.count, rules)?;
+        let printer = Printer::new(topic.name.clone(), style, arguments.print_rules())?;
         let mut interrupt = Interrupt::install(FINISH)?;
         let started = Instant::now();
         let (done, printed) = oneshot::channel();

@@ -28,6 +28,16 @@ pub(super) enum Style {
     Json,
 }
 
+/// Which records are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PrintRules {
+    /// At most so many.
+    pub(super) count: Option<u64>,
+    pub(super) read_committed: bool,
+    /// Damaged batches are named, and left out.
+    pub(super) skips_damaged: bool,
+}
+
 /// How far it came.
 #[derive(Debug, Default)]
 pub(super) struct Printed {
@@ -46,9 +56,7 @@ pub(super) struct Printer {
     style: Style,
     /// Records still to write.
     left: u64,
-    read_committed: bool,
-    /// Damaged batches are named, and left out.
-    skips_damaged: bool,
+    rules: PrintRules,
     printed: Printed,
     buffer: Vec<u8>,
     /// Standard output of the library searches for line ends, to flush there: a cost per byte, and for nothing here.
@@ -56,18 +64,12 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(
-        topic: String,
-        style: Style,
-        count: Option<u64>,
-        (read_committed, skips_damaged): (bool, bool),
-    ) -> io::Result<Self> {
+    pub(super) fn new(topic: String, style: Style, rules: PrintRules) -> io::Result<Self> {
         Ok(Self {
             topic,
             style,
-            left: count.unwrap_or(u64::MAX),
-            read_committed,
-            skips_damaged,
+            left: rules.count.unwrap_or(u64::MAX),
+            rules,
             printed: Printed::default(),
             buffer: Vec::with_capacity(BUFFER_BYTES + (4 << 10)),
             out: io::stdout().as_fd().try_clone_to_owned()?.into(),
@@ -109,7 +111,7 @@ impl Printer {
             let (header, bytes) =
                 batch.map_err(|error| damaged(&self.topic, partition, range.from, &error))?;
             let shown = filter.shows(&header);
-            if !header.attributes.is_control() && (shown || !self.read_committed) {
+            if !header.attributes.is_control() && (shown || !self.rules.read_committed) {
                 match self.print_batch(partition, range, bytes) {
                     Ok(()) => {}
                     Err(Stopped::By(failure)) => return Err(failure),
@@ -123,7 +125,7 @@ impl Printer {
         }
         match chunk.damage {
             Some(Damage { what, offsets: Some((from, end)) }) => {
-                self.leave_out(&what, (from, end - 1))?;
+                self.leave_out(&what, from, end - 1)?;
                 self.printed.next.insert(partition, end);
                 Ok(())
             }
@@ -165,11 +167,11 @@ impl Printer {
     /// Names a damaged batch, and goes on or does not.
     fn skip(&mut self, partition: i32, header: &BatchHeader, error: &BatchError) -> Result<(), Failure> {
         let text = damaged(&self.topic, partition, header.base_offset.0, error);
-        self.leave_out(&text, (header.base_offset.0, header.last_offset().0))
+        self.leave_out(&text, header.base_offset.0, header.last_offset().0)
     }
 
-    fn leave_out(&mut self, what: &str, (first, last): (i64, i64)) -> Result<(), Failure> {
-        if !self.skips_damaged {
+    fn leave_out(&mut self, what: &str, first: i64, last: i64) -> Result<(), Failure> {
+        if !self.rules.skips_damaged {
             return Err(format!("{what}; --skip-damaged goes on behind offset {last}").into());
         }
         self.flush()?;

@@ -135,7 +135,9 @@ async fn rows(
         let end = ends.get(&(topic.clone(), partition)).copied();
         let lag = match (counted, committed.zip(end), topics.get(&topic)) {
             (Some(counted), ..) => Some(counted),
-            (None, Some(range), Some(topic)) => Some(records_between(cluster, topic, partition, range).await),
+            (None, Some((from, until)), Some(topic)) => {
+                Some(records_between(cluster, topic, partition, from..until).await)
+            }
             _ => None,
         };
         let reader = group.reader(&topic, partition).cloned();

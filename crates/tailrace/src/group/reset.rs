@@ -43,7 +43,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ResetArguments) -> Re
             format!("group '{}' has no offsets to set; name topics with --topic", arguments.name).into()
         );
     }
-    let wanted = offsets(cluster, arguments, (&scope, &current), named.as_ref()).await?;
+    let wanted = offsets(cluster, arguments, &scope, &current, named.as_ref()).await?;
     if arguments.export {
         return export(&wanted);
     }

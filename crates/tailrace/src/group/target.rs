@@ -47,7 +47,8 @@ fn rule(arguments: &ResetArguments) -> Rule {
 pub(super) async fn offsets(
     cluster: &mut Cluster,
     arguments: &ResetArguments,
-    (scope, current): (&Scope, &Offsets),
+    scope: &Scope,
+    current: &Offsets,
     named: Option<&Offsets>,
 ) -> Result<Offsets, Failure> {
     let rule = if named.is_some() { Rule::Current } else { rule(arguments) };

@@ -39,6 +39,15 @@ pub(super) struct Producer {
     pub(super) epoch: ProducerEpoch,
 }
 
+/// One reading of the clocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clocks {
+    /// The time of records.
+    pub(super) timestamp: TimestampMs,
+    /// The time that is waited by.
+    pub(super) now: Instant,
+}
+
 /// A batch ready for sending.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -150,10 +159,10 @@ impl Accumulator {
         }
     }
 
-    /// Adds a record to the batch of its partition. `now` is a recent reading of the clocks.
+    /// Adds a record to the batch of its partition. `clocks` were read a short while ago.
     pub(super) fn push(
         &mut self,
-        (timestamp, now): (TimestampMs, Instant),
+        clocks: Clocks,
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[(&[u8], Option<&[u8]>)],
@@ -165,13 +174,13 @@ impl Accumulator {
         let bytes = content + headers.iter().map(header).sum::<usize>() + RECORD_OVERHEAD_BYTES;
         let partition = self.place(key, bytes)?;
         self.make_room(bytes)?;
-        self.open_at(partition, now);
+        self.open_at(partition, clocks.now);
         let state = &mut self.partitions[partition];
         let Some(open) = &mut state.open else { unreachable!("it was just opened") };
         let before = open.builder.bytes_estimate();
         let number = self.records;
         open.builder
-            .push(timestamp, key, value, headers)
+            .push(clocks.timestamp, key, value, headers)
             .map_err(|error| format!("record {number}: {error}"))?;
         self.open_bytes += open.builder.bytes_estimate() - before;
         open.content_bytes += content as u64;

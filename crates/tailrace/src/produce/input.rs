@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tailrace_cli::failure::{Failure, plain};
 use tailrace_types::TimestampMs;
 
-use super::accumulator::Accumulator;
+use super::accumulator::{Accumulator, Clocks};
 use super::arguments::Source;
 use super::lines::{LineFormat, LineReader};
 use super::progress::Progress;
@@ -24,7 +24,8 @@ pub(super) fn run(
     source: Source,
     format: &LineFormat,
     mut accumulator: Accumulator,
-    (progress, stop): (&Progress, &UnixStream),
+    progress: &Progress,
+    stop: &UnixStream,
 ) -> Result<bool, Failure> {
     let is_all = match source {
         Source::Lines { input, regular_bytes } => {
@@ -37,7 +38,7 @@ pub(super) fn run(
             let input = Input { file, stop };
             whole(input, "standard input", format, &mut accumulator, progress)?
         }
-        Source::Files(paths) => files(&paths, format, &mut accumulator, (progress, stop))?,
+        Source::Files(paths) => files(&paths, format, &mut accumulator, progress, stop)?,
     };
     accumulator.finish()?;
     Ok(is_all)
@@ -47,7 +48,8 @@ fn files(
     paths: &[PathBuf],
     format: &LineFormat,
     accumulator: &mut Accumulator,
-    (progress, stop): (&Progress, &UnixStream),
+    progress: &Progress,
+    stop: &UnixStream,
 ) -> Result<bool, Failure> {
     for path in paths {
         let name = path.display().to_string();
@@ -198,12 +200,7 @@ impl Lines<'_> {
         }
     }
 
-    fn push(
-        &mut self,
-        reader: &LineReader<'_>,
-        clocks: (TimestampMs, Instant),
-        line: &[u8],
-    ) -> Result<(), Failure> {
+    fn push(&mut self, reader: &LineReader<'_>, clocks: Clocks, line: &[u8]) -> Result<(), Failure> {
         let (key, value) = reader.read(line);
         self.accumulator.push(clocks, key, value, &reader.headers)
     }
@@ -227,8 +224,9 @@ impl Lines<'_> {
     }
 }
 
-/// The time of records, and the time that is waited by. Read once per chunk, not per record.
-fn clocks() -> (TimestampMs, Instant) {
+/// Called once per chunk, not per record.
+fn clocks() -> Clocks {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)), Instant::now())
+    let timestamp = TimestampMs(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX));
+    Clocks { timestamp, now: Instant::now() }
 }

@@ -80,7 +80,7 @@ async fn produce(
     let reading = {
         let progress = Arc::clone(&progress);
         std::thread::spawn(move || {
-            input::run(source, &format, accumulator.with_outlet(outlet), (&progress, &stopped))
+            input::run(source, &format, accumulator.with_outlet(outlet), &progress, &stopped)
         })
     };
     let mut sending = pin!(Sender::new(cluster, topic, delivery, Arc::clone(&progress)).run(queue));
@@ -100,7 +100,7 @@ async fn produce(
     };
     let is_complete = matches!(result, Ok(true));
     let stop = stop.filter(|_| !is_complete);
-    finish(arguments, &progress, started, (is_complete, stop))?;
+    finish(arguments, &progress, started, is_complete, stop)?;
     result.map(|_| ended(stop))
 }
 
@@ -149,7 +149,8 @@ fn finish(
     arguments: &ProduceArguments,
     progress: &Progress,
     started: Instant,
-    (is_complete, stop): (bool, Option<Stop>),
+    is_complete: bool,
+    stop: Option<Stop>,
 ) -> Result<(), Failure> {
     let seconds = started.elapsed().as_secs_f64();
     let (records, bytes) = progress.acknowledged();

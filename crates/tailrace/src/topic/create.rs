@@ -41,7 +41,13 @@ async fn create(
         name: arguments.name.clone(),
         num_partitions: arguments.partitions.unwrap_or(-1),
         replication_factor: arguments.replication_factor.unwrap_or(-1),
-        configs: arguments.config.iter().cloned().chain(captured(&arguments.subjects)).map(config).collect(),
+        configs: arguments
+            .config
+            .iter()
+            .cloned()
+            .chain(captured(&arguments.subjects))
+            .map(|(name, value)| config(name, value))
+            .collect(),
         ..Default::default()
     };
     retrying(cluster, async |cluster| {
@@ -66,7 +72,7 @@ async fn create(
     .await
 }
 
-fn config((name, value): (String, String)) -> CreatableTopicConfig {
+fn config(name: String, value: String) -> CreatableTopicConfig {
     CreatableTopicConfig { name, value: Some(value), ..Default::default() }
 }
 

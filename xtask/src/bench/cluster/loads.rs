@@ -34,8 +34,8 @@ pub(super) fn planned_s(part: &str, rounds: u32, quick: bool) -> f64 {
 
 pub(super) fn run(part: &str, lab: &mut Lab) -> Result<(), String> {
     match part {
-        "produce" => produce(lab, ("produce", "relaxed"), Durability::Relaxed),
-        "strict" => produce(lab, ("strict", "strict"), Durability::Strict),
+        "produce" => produce(lab, "produce", "relaxed", Durability::Relaxed),
+        "strict" => produce(lab, "strict", "strict", Durability::Strict),
         "idle" => idle(lab),
         "start" => start(lab),
         _ => Err("no such part".to_owned()),
@@ -44,7 +44,8 @@ pub(super) fn run(part: &str, lab: &mut Lab) -> Result<(), String> {
 
 fn produce(
     lab: &mut Lab,
-    (part, load): (&'static str, &'static str),
+    part: &'static str,
+    load: &'static str,
     durability: Durability,
 ) -> Result<(), String> {
     let ours = Nodes::fresh(lab, System::Tailrace(durability))?;

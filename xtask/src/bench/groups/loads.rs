@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::super::client::parse_blast;
 use super::super::lab::{Lab, Slot, alternated, succeeded};
-use super::super::nats::measured::{Outcome, outcome};
+use super::super::nats::measured::{Outcome, Program, outcome};
 use super::super::proc;
 use super::super::servers::{self, Durability, Endpoint, Flush, JVM, Server};
 
@@ -72,10 +72,11 @@ fn keep(
     lab: &mut Lab,
     slot: Slot,
     endpoint: &Endpoint,
-    program: &Path,
+    path: &Path,
     arguments: &[String],
 ) -> Result<(), String> {
-    let Outcome { figures, failed, line } = outcome(lab, endpoint, (program, arguments), parse_blast)?;
+    let program = Program { path, arguments, parse: parse_blast };
+    let Outcome { figures, failed, line } = outcome(lab, endpoint, &program)?;
     lab.keep(slot, endpoint.system, figures, failed, line)
 }
 
@@ -195,8 +196,8 @@ fn compaction(lab: &mut Lab, program: &Path) -> Result<(), String> {
             let endpoint = server.endpoint();
             let idle = proc::memory_mib(endpoint.pid, "VmRSS");
             let arguments = arguments("compact", &endpoint);
-            let Outcome { mut figures, failed, line } =
-                outcome(lab, &endpoint, (program, &arguments), parse_blast)?;
+            let program = Program { path: program, arguments: &arguments, parse: parse_blast };
+            let Outcome { mut figures, failed, line } = outcome(lab, &endpoint, &program)?;
             if let (Some(idle), Some(peak)) = (idle, figures.get("peak_rss_mib").copied()) {
                 figures.insert("idle_rss_mib".to_owned(), idle);
                 figures.insert("more_rss_mib".to_owned(), peak - idle);

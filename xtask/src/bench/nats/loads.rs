@@ -6,7 +6,7 @@ use super::super::client::{parse_blast, parse_openloop};
 use super::super::lab::{Lab, Slot, alternated, succeeded};
 use super::super::sample::Figures;
 use super::super::servers::{self, Durability, Endpoint, NatsSync, Server};
-use super::measured::measured;
+use super::measured::{Program, measured};
 
 /// Payload, publishers and subscribers, messages. Fewer where each is delivered several times.
 const CORE: [(&str, u32, u32, u32, u64); 9] = [
@@ -92,8 +92,9 @@ fn core(lab: &mut Lab) -> Result<(), String> {
             for endpoint in alternated(round, &endpoint, &theirs.endpoint()) {
                 let (slot, delivered) =
                     (Slot { part: "core", load, round }, messages * u64::from(subscribers));
-                let load = (&*blast, &*arguments(&endpoint.address));
-                let figures = measured(lab, slot, &endpoint, load, parse_blast, Some(delivered))?;
+                let arguments = arguments(&endpoint.address);
+                let program = Program { path: &blast, arguments: &arguments, parse: parse_blast };
+                let figures = measured(lab, slot, &endpoint, &program, Some(delivered))?;
                 rates.extend(figures.get("received_per_s").map(|rate| (endpoint.system.to_owned(), *rate)));
             }
             ratios.extend(
@@ -125,8 +126,8 @@ fn million(lab: &mut Lab, natsload: &Path) -> Result<(), String> {
             let slot = Slot { part: "million", load: "million", round };
             let mut arguments = arguments("many", &endpoint.address);
             arguments.extend(["-pid".to_owned(), endpoint.pid.to_string()]);
-            let load = (natsload, &*arguments);
-            measured(lab, slot, &endpoint, load, parse_blast, Some(messages))?;
+            let program = Program { path: natsload, arguments: &arguments, parse: parse_blast };
+            measured(lab, slot, &endpoint, &program, Some(messages))?;
         }
         ours.discard()?;
         theirs.discard()?;
@@ -148,7 +149,7 @@ fn latency(lab: &mut Lab) -> Result<(), String> {
     if let Err(reason) = &redis {
         lab.progress.say(&format!("without Redis: {reason}"));
     }
-    let program = lab.peers.program("openloop");
+    let openloop = lab.peers.program("openloop");
     let seconds = if lab.quick { "3s" } else { "6s" };
     for round in 1..=lab.rounds {
         for (load, size, rate, pairs) in CELLS {
@@ -182,7 +183,8 @@ fn latency(lab: &mut Lab) -> Result<(), String> {
                     endpoint.system,
                 ]);
                 let slot = Slot { part: "latency", load, round };
-                measured(lab, slot, &endpoint, (&program, &arguments), parse_openloop, None)?;
+                let program = Program { path: &openloop, arguments: &arguments, parse: parse_openloop };
+                measured(lab, slot, &endpoint, &program, None)?;
             }
         }
     }
@@ -219,7 +221,8 @@ fn captured(lab: &mut Lab) -> Result<(), String> {
                 let arguments =
                     words(&[load, "-addr", &endpoint.address, "-stream", &name, "-n", &messages.to_string()]);
                 let slot = Slot { part: "captured", load, round };
-                measured(lab, slot, &endpoint, (&blast, &arguments), parse_blast, Some(messages))?;
+                let program = Program { path: &blast, arguments: &arguments, parse: parse_blast };
+                measured(lab, slot, &endpoint, &program, Some(messages))?;
             }
         }
         ours.discard()?;
@@ -254,7 +257,8 @@ fn fsync(lab: &mut Lab, natsload: &Path) -> Result<(), String> {
                 seconds,
             ]);
             let slot = Slot { part: "fsync", load: "1KB 3k/s", round };
-            measured(lab, slot, &endpoint, (natsload, &arguments), parse_blast, None)?;
+            let program = Program { path: natsload, arguments: &arguments, parse: parse_blast };
+            measured(lab, slot, &endpoint, &program, None)?;
         }
     }
     theirs.discard()?;

@@ -8,17 +8,23 @@ use crate::bench::process::Tool;
 use crate::bench::sample::Figures;
 use crate::bench::servers::Endpoint;
 
+/// A measuring program, what it is told, and how the line that it prints last is read.
+pub(in crate::bench) struct Program<'a> {
+    pub(in crate::bench) path: &'a Path,
+    pub(in crate::bench) arguments: &'a [String],
+    pub(in crate::bench) parse: fn(&str) -> Option<Figures>,
+}
+
 /// Runs a measuring program against a server and keeps what it gave and what it cost. `delivered` messages are what the
 /// server's CPU time is divided by.
 pub(super) fn measured(
     lab: &mut Lab,
     slot: Slot,
     endpoint: &Endpoint,
-    load: (&Path, &[String]),
-    parse: fn(&str) -> Option<Figures>,
+    program: &Program<'_>,
     delivered: Option<u64>,
 ) -> Result<Figures, String> {
-    let Outcome { mut figures, failed, line } = outcome(lab, endpoint, load, parse)?;
+    let Outcome { mut figures, failed, line } = outcome(lab, endpoint, program)?;
     if let (Some(delivered), Some(cpu)) = (delivered, figures.get("server_cpu_s").copied()) {
         figures.insert("server_cpu_s_per_m_delivered".to_owned(), cpu / (delivered as f64 / 1e6));
     }
@@ -39,15 +45,14 @@ pub(in crate::bench) struct Outcome {
 pub(in crate::bench) fn outcome(
     lab: &Lab,
     endpoint: &Endpoint,
-    (program, arguments): (&Path, &[String]),
-    parse: fn(&str) -> Option<Figures>,
+    program: &Program<'_>,
 ) -> Result<Outcome, String> {
     proc::reset_peak(endpoint.pid);
     let meter = Meter::start(endpoint.pid);
-    let finished = Tool::start(&lab.scratch, "load", program, arguments)?.finish(RUN_LIMIT)?;
+    let finished = Tool::start(&lab.scratch, "load", program.path, program.arguments)?.finish(RUN_LIMIT)?;
     let mut figures = meter.stop();
     let line = finished.stdout.lines().last().unwrap_or_default().to_owned();
-    let parsed = parse(&line);
+    let parsed = (program.parse)(&line);
     let failed = failure(&finished, parsed.is_some());
     figures.append(&mut parsed.unwrap_or_default());
     if let Some(peak) = proc::memory_mib(endpoint.pid, "VmHWM") {

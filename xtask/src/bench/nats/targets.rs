@@ -15,9 +15,9 @@ const MEMORY: &str = "peak_rss_mib";
 macro_rules! core {
     ($($load:literal)*) => {
         [$(
-            target(("core", $load), RATE, NATS, AtLeast(1.0), concat!($load, ": delivered/s, over nats-server's")),
-            target(("core", $load), CPU, NATS, AtMost(0.5), concat!($load, ": server CPU per message delivered")),
-            target(("core", $load), MEMORY, NATS, AtMost(0.5), concat!($load, ": peak memory")),
+            target("core", $load, RATE, NATS, AtLeast(1.0), concat!($load, ": delivered/s, over nats-server's")),
+            target("core", $load, CPU, NATS, AtMost(0.5), concat!($load, ": server CPU per message delivered")),
+            target("core", $load, MEMORY, NATS, AtMost(0.5), concat!($load, ": peak memory")),
         )*]
     };
 }
@@ -26,10 +26,10 @@ macro_rules! core {
 macro_rules! cells {
     ($($load:literal)*) => {
         [$(
-            target(("latency", $load), "p50_us", NATS, AtMost(1.0), concat!($load, ": p50, over nats-server's")),
-            target(("latency", $load), "p99.9_us", NATS, AtMost(1.0), concat!($load, ": p99.9, over nats-server's")),
-            target(("latency", $load), "p50_us", REDIS, AtMost(1.0), concat!($load, ": p50, over Redis's")),
-            target(("latency", $load), "p99.9_us", REDIS, AtMost(1.0), concat!($load, ": p99.9, over Redis's")),
+            target("latency", $load, "p50_us", NATS, AtMost(1.0), concat!($load, ": p50, over nats-server's")),
+            target("latency", $load, "p99.9_us", NATS, AtMost(1.0), concat!($load, ": p99.9, over nats-server's")),
+            target("latency", $load, "p50_us", REDIS, AtMost(1.0), concat!($load, ": p50, over Redis's")),
+            target("latency", $load, "p99.9_us", REDIS, AtMost(1.0), concat!($load, ": p99.9, over Redis's")),
         )*]
     };
 }
@@ -40,46 +40,51 @@ const CELLS: [Target; 20] = cells! { "256B 3k/s" "1KB 3k/s" "5KB 3k/s" "1KB 20k/
 
 const REST: [Target; 11] = [
     target(
-        ("core", "geometric mean"),
+        "core",
+        "geometric mean",
         "received_ratio",
         Nothing,
         AtLeast(1.5),
         "geometric mean of the nine ratios of delivered/s",
     ),
-    target(("million", "million"), RATE, NATS, AtLeast(4.0), "delivered/s, over nats-server's"),
+    target("million", "million", RATE, NATS, AtLeast(4.0), "delivered/s, over nats-server's"),
     target(
-        ("million", "million"),
+        "million",
+        "million",
         RATE,
         System("client alone"),
         Stated,
         "delivered/s, over the client's own limit",
     ),
-    target(("million", "million"), CPU, NATS, AtMost(0.2), "server CPU per message"),
-    target(("million", "million"), MEMORY, NATS, Stated, "peak memory"),
-    target(("latency", "1KB 3k/s"), "p50_us", ECHO, Stated, "1 KB, 3,000/s: p50, over the bare echo's"),
-    target(("latency", "1KB 20k/s"), "p50_us", ECHO, Stated, "1 KB, 20,000/s: p50, over the bare echo's"),
+    target("million", "million", CPU, NATS, AtMost(0.2), "server CPU per message"),
+    target("million", "million", MEMORY, NATS, Stated, "peak memory"),
+    target("latency", "1KB 3k/s", "p50_us", ECHO, Stated, "1 KB, 3,000/s: p50, over the bare echo's"),
+    target("latency", "1KB 20k/s", "p50_us", ECHO, Stated, "1 KB, 20,000/s: p50, over the bare echo's"),
     target(
-        ("captured", "sync"),
+        "captured",
+        "sync",
         "sent_per_s",
         NATS,
         AtLeast(2.0),
         "one at a time: messages/s, over JetStream's file storage",
     ),
     target(
-        ("captured", "async"),
+        "captured",
+        "async",
         "sent_per_s",
         NATS,
         AtLeast(3.0),
         "500 at a time: messages/s, over JetStream's file storage",
     ),
     target(
-        ("fsync", "1KB 3k/s"),
+        "fsync",
+        "1KB 3k/s",
         "ack_p50_us",
         NATS,
         AtMost(0.05),
         "3,000/s over 25 connections: p50 to the acknowledgement, over JetStream's with sync_interval always",
     ),
-    target(("fsync", "1KB 3k/s"), "ack_p50_us", Nothing, AtMost(1500.0), "the same, us"),
+    target("fsync", "1KB 3k/s", "ack_p50_us", Nothing, AtMost(1500.0), "the same, us"),
 ];
 
 pub(super) const TARGETS: &[Target] = &joined();

@@ -10,7 +10,7 @@ use crate::run::root;
 
 use super::part::Part;
 use super::parts::{Parts, place, thread_counts};
-use super::targets::{TARGETS, ratio, spread};
+use super::targets::{TARGETS, figure, ratio, spread};
 use super::{build, plots};
 
 const PAGE: &str = "docs/benchmarks/subjects.md";
@@ -189,7 +189,11 @@ fn figures(samples: &[Sample]) -> String {
 
 fn over(samples: &[Sample], load: &str, system: &str, base: &str) -> String {
     const RATE: &str = "matches_per_s";
-    cell((system != base).then(|| ratio(samples, (load, system, RATE), (load, base, RATE))).flatten())
+    cell(
+        (system != base)
+            .then(|| ratio(samples, figure(load, system, RATE), figure(load, base, RATE)))
+            .flatten(),
+    )
 }
 
 /// Millions of matches per second: a row for each share of writes and system, a column for each number of threads.

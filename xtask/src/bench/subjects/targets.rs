@@ -9,75 +9,50 @@ use crate::bench::targets::Bound::{self, AtLeast, AtMost, Stated};
 
 /// A figure of a system under a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Figure {
-    pub(super) load: &'static str,
-    pub(super) system: &'static str,
-    pub(super) name: &'static str,
+pub(super) struct Figure<'a> {
+    pub(super) load: &'a str,
+    pub(super) system: &'a str,
+    pub(super) name: &'a str,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     pub(super) part: &'static str,
     pub(super) what: &'static str,
-    pub(super) mine: Figure,
+    pub(super) mine: Figure<'static>,
     /// What it is divided by.
-    pub(super) over: Option<Figure>,
+    pub(super) over: Option<Figure<'static>>,
     pub(super) bound: Bound,
     /// On a machine with fewer cores the target says nothing.
     pub(super) cores_min: usize,
 }
 
-const fn figure(load: &'static str, system: &'static str, name: &'static str) -> Figure {
+pub(super) const fn figure<'a>(load: &'a str, system: &'a str, name: &'a str) -> Figure<'a> {
     Figure { load, system, name }
 }
 
 const RATE: &str = "matches_per_s";
 const NS: &str = "match_ns";
 
-/// Rates under one load, one over the other.
-const fn rates(
+/// A figure over the same one of another system.
+const fn compared(
     part: &'static str,
-    load: &'static str,
-    (mine, over): (&'static str, &'static str),
+    mine: Figure<'static>,
+    system: &'static str,
     bound: Bound,
     what: &'static str,
 ) -> Target {
-    Target {
-        part,
-        what,
-        mine: figure(load, mine, RATE),
-        over: Some(figure(load, over, RATE)),
-        bound,
-        cores_min: 1,
-    }
+    let over = Some(Figure { system, ..mine });
+    Target { part, what, mine, over, bound, cores_min: 1 }
 }
 
 /// A figure without comparison.
-const fn plain(part: &'static str, mine: Figure, bound: Bound, what: &'static str) -> Target {
+const fn plain(part: &'static str, mine: Figure<'static>, bound: Bound, what: &'static str) -> Target {
     Target { part, what, mine, over: None, bound, cores_min: 1 }
 }
 
 const fn on(cores_min: usize, target: Target) -> Target {
     Target { cores_min, ..target }
-}
-
-/// The times of two systems under one load, one over the other.
-const fn times(
-    part: &'static str,
-    load: &'static str,
-    (mine, over): (&'static str, &'static str),
-    name: &'static str,
-    bound: Bound,
-    what: &'static str,
-) -> Target {
-    Target {
-        part,
-        what,
-        mine: figure(load, mine, name),
-        over: Some(figure(load, over, name)),
-        bound,
-        cores_min: 1,
-    }
 }
 
 const TWO: &str = "100k unique, 2 threads, 10% writes";
@@ -92,59 +67,71 @@ const INSERT: Target = Target {
 };
 
 pub(super) const TARGETS: &[Target] = &[
-    rates(
+    compared(
         "million",
-        "1M unique",
-        ("tailrace", "nats"),
+        figure("1M unique", "tailrace", RATE),
+        "nats",
         AtLeast(8.0),
         "1 M patterns: matches/s, over nats uncached",
     ),
-    rates(
+    compared(
         "million",
-        "1M unique",
-        ("tailrace-batch64", "nats"),
+        figure("1M unique", "tailrace-batch64", RATE),
+        "nats",
         AtLeast(25.0),
         "1 M patterns, batches of 64: matches/s, over nats uncached",
     ),
-    rates("million", "1M unique", ("tailrace-batch16", "nats"), Stated, "the same, batches of 16"),
-    rates(
+    compared(
+        "million",
+        figure("1M unique", "tailrace-batch16", RATE),
+        "nats",
+        Stated,
+        "the same, batches of 16",
+    ),
+    compared(
         "table",
-        "100k hot",
-        ("tailrace-cache", "nats-cached"),
+        figure("100k hot", "tailrace-cache", RATE),
+        "nats-cached",
         AtLeast(3.0),
         "512 hot subjects of 100 k patterns, cached: matches/s, over nats cached",
     ),
-    rates("million", "1M hot", ("tailrace-cache", "nats-cached"), AtLeast(3.0), "the same with 1 M patterns"),
-    rates(
+    compared(
+        "million",
+        figure("1M hot", "tailrace-cache", RATE),
+        "nats-cached",
+        AtLeast(3.0),
+        "the same with 1 M patterns",
+    ),
+    compared(
         "threads",
-        TWO,
-        ("tailrace", "nats"),
+        figure(TWO, "tailrace", RATE),
+        "nats",
         AtLeast(10.0),
         "2 threads, 10 % writes: matches/s, over nats uncached",
     ),
-    rates(
+    compared(
         "threads",
-        TWO,
-        ("tailrace", "nats-cached"),
+        figure(TWO, "tailrace", RATE),
+        "nats-cached",
         AtLeast(10.0),
         "2 threads, 10 % writes: over nats cached",
     ),
     on(
         16,
-        rates(
+        compared(
             "threads",
-            SIXTEEN,
-            ("tailrace", "nats"),
+            figure(SIXTEEN, "tailrace", RATE),
+            "nats",
             AtLeast(100.0),
             "16 threads, 10 % writes: over nats uncached",
         ),
     ),
     on(
         16,
-        rates(
+        compared(
             "threads",
-            SIXTEEN,
-            ("tailrace", "cs-trie"),
+            figure(SIXTEEN, "tailrace", RATE),
+            "cs-trie",
             AtLeast(40.0),
             "16 threads, 10 % writes: over our CS-trie",
         ),
@@ -172,35 +159,31 @@ pub(super) const TARGETS: &[Target] = &[
         "bytes per subscription as asked of the allocator",
     ),
     INSERT,
-    times(
+    compared(
         "million",
-        "1M unique",
-        ("tailrace-cache", "tailrace"),
-        NS,
+        figure("1M unique", "tailrace-cache", NS),
+        "tailrace",
         AtMost(1.1),
         "unique subjects, 1 M patterns: a lookup through the cache, over one without",
     ),
-    times(
+    compared(
         "table",
-        "100k unique",
-        ("tailrace-cache", "tailrace"),
-        NS,
+        figure("100k unique", "tailrace-cache", NS),
+        "tailrace",
         AtMost(1.1),
         "the same with 100 k patterns",
     ),
-    times(
+    compared(
         "storm",
-        "100k unique, storm",
-        ("tailrace-cache", "tailrace"),
-        NS,
+        figure("100k unique, storm", "tailrace-cache", NS),
+        "tailrace",
         AtMost(1.1),
         "unique subjects in a subscribe storm: the same",
     ),
-    times(
+    compared(
         "storm",
-        "100k hot, storm",
-        ("tailrace-cache", "tailrace"),
-        NS,
+        figure("100k hot, storm", "tailrace-cache", NS),
+        "tailrace",
         AtMost(1.1),
         "hot subjects in a subscribe storm: the same",
     ),
@@ -222,153 +205,138 @@ pub(super) const TARGETS: &[Target] = &[
         Stated,
         "the same with the free pages that the allocator keeps",
     ),
-    times(
+    compared(
         "growth",
-        "0 to 2M",
-        ("tailrace", "tailrace's empty loop"),
-        "p99_ns",
+        figure("0 to 2M", "tailrace", "p99_ns"),
+        "tailrace's empty loop",
         Stated,
         "p99 of an insert while the table grows, over an empty loop's",
     ),
-    times(
+    compared(
         "growth",
-        "0 to 2M",
-        ("tailrace", "tailrace's empty loop"),
-        "p99.99_ns",
+        figure("0 to 2M", "tailrace", "p99.99_ns"),
+        "tailrace's empty loop",
         Stated,
         "p99.99 of an insert while the table grows, over an empty loop's",
     ),
-    times(
+    compared(
         "growth",
-        "0 to 2M",
-        ("tailrace", "tailrace's empty loop"),
-        "max_ns",
+        figure("0 to 2M", "tailrace", "max_ns"),
+        "tailrace's empty loop",
         Stated,
         "the slowest insert, over an empty loop's",
     ),
     // The published figures of the CS-trie, 1,000 patterns and hot caches: subscribe 380, unsubscribe 359, lookup 1,296 ns, and
     // 927,000 matches/s of the three-word set.
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("naive", "cs-trie"),
-        NS,
+        figure("1k hot", "naive", NS),
+        "cs-trie",
         AtLeast(302_905.0 / 1_296.0),
         "lookup: naive map over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("inverted-bitmap", "cs-trie"),
-        NS,
+        figure("1k hot", "inverted-bitmap", NS),
+        "cs-trie",
         AtLeast(455.0 / 1_296.0),
         "lookup: inverted bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("optimized-bitmap", "cs-trie"),
-        NS,
+        figure("1k hot", "optimized-bitmap", NS),
+        "cs-trie",
         AtLeast(2_587.0 / 1_296.0),
         "lookup: optimized bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("trie", "cs-trie"),
-        NS,
+        figure("1k hot", "trie", NS),
+        "cs-trie",
         AtLeast(2_103.0 / 1_296.0),
         "lookup: trie over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("naive", "cs-trie"),
-        "subscribe_ns",
+        figure("1k hot", "naive", "subscribe_ns"),
+        "cs-trie",
         AtLeast(154.0 / 380.0),
         "subscribe: naive map over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("inverted-bitmap", "cs-trie"),
-        "subscribe_ns",
+        figure("1k hot", "inverted-bitmap", "subscribe_ns"),
+        "cs-trie",
         AtLeast(2_585.0 / 380.0),
         "subscribe: inverted bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("optimized-bitmap", "cs-trie"),
-        "subscribe_ns",
+        figure("1k hot", "optimized-bitmap", "subscribe_ns"),
+        "cs-trie",
         AtLeast(935.0 / 380.0),
         "subscribe: optimized bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("trie", "cs-trie"),
-        "subscribe_ns",
+        figure("1k hot", "trie", "subscribe_ns"),
+        "cs-trie",
         AtLeast(249.0 / 380.0),
         "subscribe: trie over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("naive", "cs-trie"),
-        "unsubscribe_ns",
+        figure("1k hot", "naive", "unsubscribe_ns"),
+        "cs-trie",
         AtLeast(38.0 / 359.0),
         "unsubscribe: naive map over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("inverted-bitmap", "cs-trie"),
-        "unsubscribe_ns",
+        figure("1k hot", "inverted-bitmap", "unsubscribe_ns"),
+        "cs-trie",
         AtLeast(108.0 / 359.0),
         "unsubscribe: inverted bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("optimized-bitmap", "cs-trie"),
-        "unsubscribe_ns",
+        figure("1k hot", "optimized-bitmap", "unsubscribe_ns"),
+        "cs-trie",
         AtLeast(202.0 / 359.0),
         "unsubscribe: optimized bitmap over CS-trie, as published",
     ),
-    times(
+    compared(
         "thousand",
-        "1k hot",
-        ("trie", "cs-trie"),
-        "unsubscribe_ns",
+        figure("1k hot", "trie", "unsubscribe_ns"),
+        "cs-trie",
         AtLeast(131.0 / 359.0),
         "unsubscribe: trie over CS-trie, as published",
     ),
-    rates(
+    compared(
         "three",
-        "3 words, 3 hits",
-        ("cs-trie", "naive"),
+        figure("3 words, 3 hits", "cs-trie", RATE),
+        "naive",
         AtLeast(927.0 / 8.5),
         "three words: CS-trie's matches/s over naive map's, as published",
     ),
-    rates(
+    compared(
         "three",
-        "3 words, 3 hits",
-        ("cs-trie", "inverted-bitmap"),
+        figure("3 words, 3 hits", "cs-trie", RATE),
+        "inverted-bitmap",
         AtLeast(927.0 / 2_900.0),
         "three words: over inverted bitmap's, as published",
     ),
-    rates(
+    compared(
         "three",
-        "3 words, 3 hits",
-        ("cs-trie", "optimized-bitmap"),
+        figure("3 words, 3 hits", "cs-trie", RATE),
+        "optimized-bitmap",
         AtLeast(927.0 / 248.0),
         "three words: over optimized bitmap's, as published",
     ),
-    rates(
+    compared(
         "three",
-        "3 words, 3 hits",
-        ("cs-trie", "trie"),
+        figure("3 words, 3 hits", "cs-trie", RATE),
+        "trie",
         AtLeast(927.0 / 567.0),
         "three words: over trie's, as published",
     ),
@@ -376,23 +344,19 @@ pub(super) const TARGETS: &[Target] = &[
 
 /// The spread of a figure over the rounds; failed samples do not count.
 pub(super) fn spread(samples: &[Sample], load: &str, system: &str, name: &str) -> Option<Spread> {
-    Spread::of(by_round(samples, load, system, name).into_values())
+    Spread::of(by_round(samples, figure(load, system, name)).into_values())
 }
 
 /// The spread of a figure over another one of the same round.
-pub(super) fn ratio(
-    samples: &[Sample],
-    mine: (&str, &str, &str),
-    over: (&str, &str, &str),
-) -> Option<Spread> {
-    let over = by_round(samples, over.0, over.1, over.2);
-    let mine = by_round(samples, mine.0, mine.1, mine.2);
+pub(super) fn ratio(samples: &[Sample], mine: Figure<'_>, over: Figure<'_>) -> Option<Spread> {
+    let over = by_round(samples, over);
+    let mine = by_round(samples, mine);
     Spread::of(mine.into_iter().filter_map(|(round, value)| Some(value / over.get(&round)?)))
 }
 
-fn by_round(samples: &[Sample], load: &str, system: &str, name: &str) -> BTreeMap<u32, f64> {
-    let mine = |s: &&Sample| s.failed.is_none() && s.load == load && s.system == system;
-    let value = |s: &Sample| Some((s.round, *s.figures.get(name)?));
+fn by_round(samples: &[Sample], figure: Figure<'_>) -> BTreeMap<u32, f64> {
+    let mine = |s: &&Sample| s.failed.is_none() && s.load == figure.load && s.system == figure.system;
+    let value = |s: &Sample| Some((s.round, *s.figures.get(figure.name)?));
     samples.iter().filter(mine).filter_map(value).collect()
 }
 
@@ -401,10 +365,10 @@ impl Target {
         if cores(&run.setting.machine) < self.cores_min {
             return None;
         }
-        let mine = (self.mine.load, self.mine.system, self.mine.name);
+        let mine = self.mine;
         match self.over {
-            Some(over) => ratio(&run.samples, mine, (over.load, over.system, over.name)),
-            None => spread(&run.samples, mine.0, mine.1, mine.2),
+            Some(over) => ratio(&run.samples, mine, over),
+            None => spread(&run.samples, mine.load, mine.system, mine.name),
         }
     }
 }
@@ -435,7 +399,7 @@ mod tests {
         let mut samples = vec![sample("tailrace", 1, 8.0), sample("nats", 1, 1.0)];
         samples.extend([sample("tailrace", 2, 30.0), sample("nats", 2, 3.0), sample("tailrace", 3, 1.0)]);
         let over = |samples: &[Sample]| {
-            ratio(samples, ("1M unique", "tailrace", RATE), ("1M unique", "nats", RATE)).unwrap()
+            ratio(samples, figure("1M unique", "tailrace", RATE), figure("1M unique", "nats", RATE)).unwrap()
         };
         assert_eq!((over(&samples).lowest, over(&samples).highest), (8.0, 10.0));
         samples[0].failed = Some("found something else".into());

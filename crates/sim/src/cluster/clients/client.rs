@@ -3,9 +3,7 @@
 use bytes::Bytes;
 use tailrace_coordination::coordinator::partition_of_name;
 use tailrace_records::{BatchBuilder, BatchOptions};
-use tailrace_types::{
-    LeaderEpoch, PartitionId, ProducerEpoch, ProducerId, TimestampMs, TopicName, TopicPartition,
-};
+use tailrace_types::{LeaderEpoch, PartitionId, TimestampMs, TopicName, TopicPartition};
 
 use crate::Rng;
 use crate::cluster::messages::{Map, Request, Response};
@@ -87,20 +85,7 @@ impl Client {
     }
 
     /// A batch whose first record is `value` and filler.
-    pub(super) fn batch(
-        &mut self,
-        value: &str,
-        (id, epoch): (ProducerId, ProducerEpoch),
-        base_sequence: i32,
-        transactional: bool,
-    ) -> Bytes {
-        let options = BatchOptions {
-            producer_id: id,
-            producer_epoch: epoch,
-            base_sequence,
-            transactional,
-            ..BatchOptions::default()
-        };
+    pub(super) fn batch(&mut self, value: &str, options: BatchOptions) -> Bytes {
         let mut builder = BatchBuilder::new(options);
         let mut text = format!("{value} ").into_bytes();
         let filler = self.rng.below(120) as usize;

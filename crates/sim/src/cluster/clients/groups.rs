@@ -9,7 +9,7 @@ use tailrace_types::{Offset, PartitionId};
 
 use super::client::Client;
 use super::reader;
-use super::transactional::{add, end, init, send};
+use super::transactional::{Transaction, add, end, init, send};
 use crate::cluster::history::History;
 use crate::cluster::messages::{Request, Response};
 use crate::cluster::options::{DATA_TOPIC, OUT_TOPIC, topic_partition};
@@ -99,19 +99,19 @@ async fn round(client: &mut Client, protocol: TransactionProtocol, attempt: &mut
         }
         let name = format!("tc.{attempt}");
         *attempt += 1;
+        let transaction = Transaction { id: "copy", name: &name, producer, protocol };
         if protocol == TransactionProtocol::Classic {
-            add(client, "copy", producer, &output).await?;
+            add(client, &transaction, &output).await?;
         }
         for (number, value) in values.iter().enumerate() {
             let text = format!("{name}:{number}@{value}");
-            let batch = client.batch(&text, (producer.id, producer.epoch), sequence, true);
-            send(client, ("copy", protocol), &output, &text, batch).await?;
+            let batch = client.batch(&text, transaction.batch_options(sequence));
+            send(client, &transaction, &output, &text, batch).await?;
             sequence += 1;
         }
-        commit(client, producer, protocol, next).await?;
-        let before = producer;
-        producer = end(client, ("copy", &name), producer, true, protocol).await?;
-        if producer != before {
+        commit(client, &transaction, next).await?;
+        producer = end(client, &transaction, true).await?;
+        if producer != transaction.producer {
             sequence = 0;
         }
         position = next;
@@ -158,17 +158,13 @@ async fn read(
     Some((values, next))
 }
 
-async fn commit(
-    client: &mut Client,
-    producer: tailrace_coordination::coordinator::TransactionalProducer,
-    protocol: TransactionProtocol,
-    next: Offset,
-) -> Option<()> {
+async fn commit(client: &mut Client, transaction: &Transaction<'_>, next: Offset) -> Option<()> {
+    let Transaction { producer, protocol, .. } = *transaction;
     let partition = topic_partition(DATA_TOPIC, PartitionId(0));
     if protocol == TransactionProtocol::Classic {
         let count = client.partitions(CONSUMER_OFFSETS_TOPIC).len() as i32;
         let number = tailrace_coordination::coordinator::partition_of_name("copy", count);
-        add(client, "copy", producer, &topic_partition(CONSUMER_OFFSETS_TOPIC, PartitionId(number))).await?;
+        add(client, transaction, &topic_partition(CONSUMER_OFFSETS_TOPIC, PartitionId(number))).await?;
     }
     for _ in 0..20 {
         let Some(node) = client.coordinator(CONSUMER_OFFSETS_TOPIC, "copy").await else { continue };

@@ -1,5 +1,6 @@
 //! An idempotent producer: one batch at a time, sent until it is acknowledged.
 
+use tailrace_records::BatchOptions;
 use tailrace_types::{PartitionId, ProducerEpoch, TopicPartition};
 
 use super::client::Client;
@@ -25,7 +26,13 @@ pub(super) async fn run(mut client: Client, number: u64) {
         let at = client.rng.below(2) as usize;
         let partition = topic_partition(DATA_TOPIC, PartitionId(at as i32));
         let value = format!("p{number}:{}", sequences[at]);
-        let batch = client.batch(&value, (id, ProducerEpoch(0)), sequences[at], false);
+        let options = BatchOptions {
+            producer_id: id,
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: sequences[at],
+            ..BatchOptions::default()
+        };
+        let batch = client.batch(&value, options);
         send(&mut client, &partition, &value, batch).await;
         sequences[at] += 1;
     }

@@ -45,9 +45,9 @@ async fn poll(
     } else {
         (leader, Some(epoch))
     };
-    let request = Request::Fetch { partition: id.clone(), from, epoch, committed };
-    match client.ask(node, request).await {
-        Some(Response::Fetched(fetched)) => take(client, id, from, fetched, (node, epoch, committed)),
+    let asked = Asked { node, id, from, epoch, committed };
+    match client.ask(node, asked.request()).await {
+        Some(Response::Fetched(fetched)) => take(client, &asked, fetched),
         Some(_) => {
             client.refresh().await;
             from
@@ -56,24 +56,35 @@ async fn poll(
     }
 }
 
-type Asked = (u64, Option<LeaderEpoch>, bool);
-
-fn take(
-    client: &Client,
-    id: &TopicPartition,
+/// What a fetch asks for, and whom.
+struct Asked<'a> {
+    node: u64,
+    id: &'a TopicPartition,
     from: Offset,
-    fetched: Fetched,
-    (node, asked, committed): Asked,
-) -> Offset {
+    /// None if a follower is asked.
+    epoch: Option<LeaderEpoch>,
+    /// Only what is committed.
+    committed: bool,
+}
+
+impl Asked<'_> {
+    fn request(&self) -> Request {
+        let (partition, from) = (self.id.clone(), self.from);
+        Request::Fetch { partition, from, epoch: self.epoch, committed: self.committed }
+    }
+}
+
+fn take(client: &Client, asked: &Asked<'_>, fetched: Fetched) -> Offset {
+    let Asked { node, id, from, epoch, committed } = *asked;
     let mut world = client.sim.world();
-    if let (Some(_), Some(epoch)) = (asked, fetched.epoch) {
+    if let (Some(_), Some(epoch)) = (epoch, fetched.epoch) {
         let told = world.history.told(id, epoch, fetched.high_watermark, fetched.last_stable);
         if let Err(anomaly) = told {
             world.failure.get_or_insert(anomaly);
             return from;
         }
     }
-    if asked.is_none() && fetched.epoch.is_none() && !fetched.bytes.is_empty() {
+    if epoch.is_none() && fetched.epoch.is_none() && !fetched.bytes.is_empty() {
         world.count("a follower answered a fetch");
     }
     let has_rotted = world.nodes.get(&node).is_some_and(|node| node.is_damaged);

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tailrace_coordination::coordinator::TransactionalProducer;
 use tailrace_coordination::transactions::{TransactionError, TransactionProtocol};
 use tailrace_metadata::TRANSACTION_STATE_TOPIC;
+use tailrace_records::BatchOptions;
 use tailrace_types::{PartitionId, TopicPartition};
 
 use super::client::Client;
@@ -12,11 +13,35 @@ use crate::cluster::history::Outcome;
 use crate::cluster::messages::{Request, Response};
 use crate::cluster::options::{DATA_TOPIC, topic_partition};
 
+/// A transaction as its producer knows it.
+#[derive(Clone, Copy)]
+pub(in crate::cluster) struct Transaction<'a> {
+    /// The transactional id.
+    pub(in crate::cluster) id: &'a str,
+    /// What its records begin with.
+    pub(in crate::cluster) name: &'a str,
+    pub(in crate::cluster) producer: TransactionalProducer,
+    pub(in crate::cluster) protocol: TransactionProtocol,
+}
+
+impl Transaction<'_> {
+    /// For a batch whose first record has this sequence.
+    pub(in crate::cluster) fn batch_options(&self, base_sequence: i32) -> BatchOptions {
+        BatchOptions {
+            producer_id: self.producer.id,
+            producer_epoch: self.producer.epoch,
+            base_sequence,
+            transactional: true,
+            ..BatchOptions::default()
+        }
+    }
+}
+
 pub(super) async fn run(mut client: Client, number: u64) {
     let id = format!("x{number}");
     let protocol =
         [TransactionProtocol::Classic, TransactionProtocol::EpochPerTransaction][number as usize % 2];
-    let mut transaction = 0_u64;
+    let mut attempt = 0_u64;
     client.sim.world().busy += 1;
     while !client.stops() {
         let Some(mut producer) = init(&mut client, &id).await else { continue };
@@ -24,9 +49,10 @@ pub(super) async fn run(mut client: Client, number: u64) {
         while !client.stops() {
             let pause = client.rng.between(1, 60);
             client.sim.sleep(pause).await;
-            let name = format!("t{number}.{transaction}");
-            transaction += 1;
-            match one(&mut client, (&id, &name), producer, protocol, &mut sequences).await {
+            let name = format!("t{number}.{attempt}");
+            attempt += 1;
+            let transaction = Transaction { id: &id, name: &name, producer, protocol };
+            match one(&mut client, &transaction, &mut sequences).await {
                 Some(next) => {
                     if next != producer {
                         sequences = [0; 2];
@@ -59,34 +85,32 @@ pub(in crate::cluster) async fn init(client: &mut Client, id: &str) -> Option<Tr
 /// One transaction. Who goes on; `None` if that is not known.
 async fn one(
     client: &mut Client,
-    (id, name): (&str, &str),
-    producer: TransactionalProducer,
-    protocol: TransactionProtocol,
+    transaction: &Transaction<'_>,
     sequences: &mut [i32; 2],
 ) -> Option<TransactionalProducer> {
     let batches = client.rng.between(1, 4);
     for number in 0..batches {
         let at = if number < 2 { number as usize } else { client.rng.below(2) as usize };
         let partition = topic_partition(DATA_TOPIC, PartitionId(at as i32));
-        if protocol == TransactionProtocol::Classic {
-            add(client, id, producer, &partition).await?;
+        if transaction.protocol == TransactionProtocol::Classic {
+            add(client, transaction, &partition).await?;
         }
-        let value = format!("{name}:{number}");
-        let batch = client.batch(&value, (producer.id, producer.epoch), sequences[at], true);
-        send(client, (id, protocol), &partition, &value, batch).await?;
+        let value = format!("{}:{number}", transaction.name);
+        let batch = client.batch(&value, transaction.batch_options(sequences[at]));
+        send(client, transaction, &partition, &value, batch).await?;
         sequences[at] += 1;
     }
     let committed = client.rng.percent(65);
-    end(client, (id, name), producer, committed, protocol).await
+    end(client, transaction, committed).await
 }
 
 /// Adds a partition to the transaction, as clients of the classic protocol do.
 pub(in crate::cluster) async fn add(
     client: &mut Client,
-    id: &str,
-    producer: TransactionalProducer,
+    transaction: &Transaction<'_>,
     partition: &TopicPartition,
 ) -> Option<()> {
+    let Transaction { id, producer, .. } = *transaction;
     for _ in 0..20 {
         if let Some(node) = client.coordinator(TRANSACTION_STATE_TOPIC, id).await {
             let partitions = BTreeSet::from([partition.clone()]);
@@ -103,14 +127,14 @@ pub(in crate::cluster) async fn add(
 
 pub(in crate::cluster) async fn send(
     client: &mut Client,
-    (id, protocol): (&str, TransactionProtocol),
+    transaction: &Transaction<'_>,
     partition: &TopicPartition,
     value: &str,
     batch: bytes::Bytes,
 ) -> Option<()> {
     for _ in 0..10 {
         let Some((node, _)) = client.leader(partition).await else { continue };
-        let transaction = Some((id.to_owned(), protocol));
+        let transaction = Some((transaction.id.to_owned(), transaction.protocol));
         let request = Request::Produce { partition: partition.clone(), batch: batch.clone(), transaction };
         match client.ask(node, request).await {
             Some(Response::Produced { base, .. }) => {
@@ -132,11 +156,10 @@ pub(in crate::cluster) async fn send(
 /// Ends the transaction, asking until the outcome is known or somebody else has taken over.
 pub(in crate::cluster) async fn end(
     client: &mut Client,
-    (id, name): (&str, &str),
-    producer: TransactionalProducer,
+    transaction: &Transaction<'_>,
     committed: bool,
-    protocol: TransactionProtocol,
 ) -> Option<TransactionalProducer> {
+    let Transaction { id, name, producer, protocol } = *transaction;
     if committed {
         client.sim.world().history.set_outcome(name, Outcome::Unknown);
     }

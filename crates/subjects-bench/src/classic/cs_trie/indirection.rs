@@ -27,24 +27,34 @@ use std::sync::atomic::{AtomicPtr, Ordering::SeqCst};
 
 use crossbeam_epoch::Guard;
 
-use super::node::{Branches, Kind, Main, into_children};
+/// What an I-node points to: a main node of the paper. Immutable once it is shared, but for its [`Pending`].
+pub(super) trait MainNode: Sized {
+    /// The write that put it in, while that is not yet decided.
+    fn pending(&self) -> &Pending<Self>;
+
+    /// True if an I-node that points to it never changes again.
+    fn is_tomb(&self) -> bool;
+
+    /// The I-nodes below this node that nobody else holds, which is dropped itself.
+    fn into_children(self) -> impl Iterator<Item = Arc<INode<Self>>>;
+}
 
 /// A place whose content changes: the only mutable part of the trie.
 ///
 /// It changes in two steps (GCAS, section 3 of the paper). A compare-and-swap puts the new node in, which remembers the old one
 /// as [`Pending`]; then whoever comes by decides: if the root still has this I-node's generation, the new node is committed, and
 /// otherwise it failed and the old one goes back. So nothing changes in a generation that a snapshot has frozen.
-pub(super) struct INode<V> {
-    main: AtomicPtr<Main<V>>,
+pub(super) struct INode<M: MainNode> {
+    main: AtomicPtr<M>,
     pub(super) generation: u64,
     /// It holds a count.
-    owns: PhantomData<Arc<Main<V>>>,
+    owns: PhantomData<Arc<M>>,
 }
 
 /// The node that an undecided write replaced: null when the write is committed, tagged when it failed.
-pub(super) struct Pending<V>(AtomicPtr<Main<V>>);
+pub(super) struct Pending<M>(AtomicPtr<M>);
 
-impl<V> Pending<V> {
+impl<M> Pending<M> {
     pub(super) fn none() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
@@ -53,42 +63,42 @@ impl<V> Pending<V> {
 /// In the lowest bit of a [`Pending`]; nodes are aligned to more than one byte.
 const FAILED: usize = 1;
 
-fn failed<V>(prev: *mut Main<V>) -> *mut Main<V> {
+fn failed<M>(prev: *mut M) -> *mut M {
     prev.map_addr(|address| address | FAILED)
 }
 
 /// A node that was loaded under a guard.
-pub(super) struct Loaded<'g, V> {
-    raw: *mut Main<V>,
-    guard: PhantomData<&'g Main<V>>,
+pub(super) struct Loaded<'g, M> {
+    raw: *mut M,
+    guard: PhantomData<&'g M>,
 }
 
-impl<V> Clone for Loaded<'_, V> {
+impl<M> Clone for Loaded<'_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<V> Copy for Loaded<'_, V> {}
+impl<M> Copy for Loaded<'_, M> {}
 
-impl<V> PartialEq for Loaded<'_, V> {
+impl<M> PartialEq for Loaded<'_, M> {
     fn eq(&self, other: &Self) -> bool {
         self.raw == other.raw
     }
 }
 
-impl<'g, V> Loaded<'g, V> {
-    pub(super) fn get(self) -> &'g Main<V> {
+impl<'g, M> Loaded<'g, M> {
+    pub(super) fn get(self) -> &'g M {
         // SAFETY: the pointer came from an I-node under the guard of `'g`, which keeps the node alive (module text); nodes are
         // changed only through their atomics.
         unsafe { &*self.raw }
     }
 }
 
-impl<V> Deref for Loaded<'_, V> {
-    type Target = Main<V>;
+impl<M> Deref for Loaded<'_, M> {
+    type Target = M;
 
-    fn deref(&self) -> &Main<V> {
+    fn deref(&self) -> &M {
         self.get()
     }
 }
@@ -101,8 +111,8 @@ fn release<T: 'static>(raw: *mut T, guard: &Guard) {
     unsafe { guard.defer_unchecked(move || drop(Arc::from_raw(raw.cast_const()))) }
 }
 
-impl<V> INode<V> {
-    pub(super) fn new(generation: u64, main: Main<V>) -> Self {
+impl<M: MainNode> INode<M> {
+    pub(super) fn new(generation: u64, main: M) -> Self {
         let main = AtomicPtr::new(Arc::into_raw(Arc::new(main)).cast_mut());
         Self { main, generation, owns: PhantomData }
     }
@@ -113,25 +123,25 @@ impl<V> INode<V> {
     }
 
     /// What it points to, decided or not.
-    pub(super) fn load<'g>(&'g self, _guard: &'g Guard) -> Loaded<'g, V> {
+    pub(super) fn load<'g>(&'g self, _guard: &'g Guard) -> Loaded<'g, M> {
         let raw = self.main.load(SeqCst);
         debug_assert!(!raw.is_null(), "only an unresolved root points nowhere");
         Loaded { raw, guard: PhantomData }
     }
 
-    fn take(&mut self) -> Option<Arc<Main<V>>> {
+    fn take(&mut self) -> Option<Arc<M>> {
         let raw = std::mem::replace(self.main.get_mut(), ptr::null_mut());
         // SAFETY: the pointer came from `Arc::into_raw`, its count is this I-node's, and it was taken out just now.
         (!raw.is_null()).then(|| unsafe { Arc::from_raw(raw.cast_const()) })
     }
 }
 
-impl<V> Drop for INode<V> {
+impl<M: MainNode> Drop for INode<M> {
     /// Without recursion, because a pattern may have 10,000 words.
     fn drop(&mut self) {
         let mut mains = Vec::from_iter(self.take());
         while let Some(main) = mains.pop() {
-            for inode in Arc::into_inner(main).into_iter().flat_map(into_children) {
+            for inode in Arc::into_inner(main).into_iter().flat_map(M::into_children) {
                 mains.extend(Arc::into_inner(inode).and_then(|mut inode| inode.take()));
             }
         }
@@ -139,17 +149,17 @@ impl<V> Drop for INode<V> {
 }
 
 /// The top of a trie in one generation.
-pub(super) struct Root<V> {
-    pub(super) top: INode<V>,
+pub(super) struct Root<M: MainNode> {
+    pub(super) top: INode<M>,
     /// The root that this one replaced. Read only while `top` points nowhere, which is while that root's new owner is still at it.
-    origin: *const Root<V>,
+    origin: *const Root<M>,
 }
 
 // SAFETY: `origin` is only read, and only while it is alive (see `Indirection::resolve`); the rest is `Send` and `Sync` by itself if
-// nodes are, which they are if values are.
-unsafe impl<V: Send + Sync> Send for Root<V> {}
+// nodes are.
+unsafe impl<M: MainNode + Send + Sync> Send for Root<M> {}
 // SAFETY: as above.
-unsafe impl<V: Send + Sync> Sync for Root<V> {}
+unsafe impl<M: MainNode + Send + Sync> Sync for Root<M> {}
 
 /// The pointer to the current root, and all that is done with it.
 ///
@@ -157,32 +167,33 @@ unsafe impl<V: Send + Sync> Sync for Root<V> {}
 /// write can replace meanwhile. Here the new root takes over nothing at first. From the moment that it is in place, no write to the old
 /// generation commits any more, so that the old top node stands still and whoever comes first copies it. The effect is the
 /// same, and it needs no descriptors.
-pub(super) struct Indirection<V> {
-    root: AtomicPtr<Root<V>>,
-    owns: PhantomData<Arc<Root<V>>>,
+pub(super) struct Indirection<M: MainNode> {
+    root: AtomicPtr<Root<M>>,
+    owns: PhantomData<Arc<Root<M>>>,
 }
 
-impl<V: 'static> Indirection<V> {
-    pub(super) fn new() -> Self {
-        let top = INode::new(0, Main::new(Kind::Branches(Branches::empty())));
+impl<M: MainNode + 'static> Indirection<M> {
+    /// Its top points to `main`.
+    pub(super) fn new(main: M) -> Self {
+        let top = INode::new(0, main);
         let root = Arc::new(Root { top, origin: ptr::null() });
         Self { root: AtomicPtr::new(Arc::into_raw(root).cast_mut()), owns: PhantomData }
     }
 
-    fn load_root<'g>(&'g self, _guard: &'g Guard) -> &'g Root<V> {
+    fn load_root<'g>(&'g self, _guard: &'g Guard) -> &'g Root<M> {
         // SAFETY: never null, and loaded under a guard (module text).
         unsafe { &*self.root.load(SeqCst) }
     }
 
     /// The current root, ready to be read.
-    pub(super) fn root<'g>(&'g self, guard: &'g Guard) -> &'g Root<V> {
+    pub(super) fn root<'g>(&'g self, guard: &'g Guard) -> &'g Root<M> {
         let root = self.load_root(guard);
         self.resolve(root, guard);
         root
     }
 
     /// Whether this is still the current root.
-    pub(super) fn is_current(&self, root: &Root<V>) -> bool {
+    pub(super) fn is_current(&self, root: &Root<M>) -> bool {
         ptr::eq(self.root.load(SeqCst), root)
     }
 
@@ -191,7 +202,7 @@ impl<V: 'static> Indirection<V> {
     }
 
     /// Lets a new root's top share the node of the root before.
-    fn resolve(&self, root: &Root<V>, guard: &Guard) {
+    fn resolve(&self, root: &Root<M>, guard: &Guard) {
         if !root.top.main.load(SeqCst).is_null() {
             return;
         }
@@ -211,7 +222,7 @@ impl<V: 'static> Indirection<V> {
 
     /// Ends the current generation: its root, which never changes again, goes to the caller. This is the linearization point of a
     /// snapshot, and takes constant time.
-    pub(super) fn freeze(&self, guard: &Guard) -> Arc<Root<V>> {
+    pub(super) fn freeze(&self, guard: &Guard) -> Arc<Root<M>> {
         loop {
             let raw = self.root.load(SeqCst);
             let origin = self.root(guard);
@@ -232,22 +243,22 @@ impl<V: 'static> Indirection<V> {
     }
 
     /// Gives up a frozen root. Threads that found it while it was current may still be reading.
-    pub(super) fn release_root(root: Arc<Root<V>>, guard: &Guard) {
+    pub(super) fn release_root(root: Arc<Root<M>>, guard: &Guard) {
         release(Arc::into_raw(root).cast_mut(), guard);
     }
 
     /// What an I-node points to, after deciding a write that is pending there (GCAS_Commit of the paper).
     #[inline]
-    pub(super) fn committed<'g>(&self, inode: &'g INode<V>, guard: &'g Guard) -> Loaded<'g, V> {
+    pub(super) fn committed<'g>(&self, inode: &'g INode<M>, guard: &'g Guard) -> Loaded<'g, M> {
         let main = inode.load(guard);
-        if main.pending.0.load(SeqCst).is_null() { main } else { self.decide(inode, guard) }
+        if main.pending().0.load(SeqCst).is_null() { main } else { self.decide(inode, guard) }
     }
 
     #[cold]
-    fn decide<'g>(&self, inode: &'g INode<V>, guard: &'g Guard) -> Loaded<'g, V> {
+    fn decide<'g>(&self, inode: &'g INode<M>, guard: &'g Guard) -> Loaded<'g, M> {
         loop {
             let main = inode.load(guard);
-            let prev = main.pending.0.load(SeqCst);
+            let prev = main.pending().0.load(SeqCst);
             if prev.is_null() {
                 return main;
             }
@@ -258,21 +269,21 @@ impl<V: 'static> Indirection<V> {
                     release(main.raw, guard);
                 }
             } else if self.generation(guard) == inode.generation {
-                let commit = main.pending.0.compare_exchange(prev, ptr::null_mut(), SeqCst, SeqCst);
+                let commit = main.pending().0.compare_exchange(prev, ptr::null_mut(), SeqCst, SeqCst);
                 if commit.is_ok() {
                     release(prev, guard);
                 }
             } else {
                 // Either outcome is one: the next round sees which.
-                _ = main.pending.0.compare_exchange(prev, failed(prev), SeqCst, SeqCst);
+                _ = main.pending().0.compare_exchange(prev, failed(prev), SeqCst, SeqCst);
             }
         }
     }
 
     /// Replaces `old`, which [`Indirection::committed`] gave, unless it was replaced before or the generation is over.
-    pub(super) fn gcas(&self, inode: &INode<V>, old: Loaded<'_, V>, new: Main<V>, guard: &Guard) -> bool {
-        debug_assert!(old.branches().is_some(), "a tomb never changes");
-        new.pending.0.store(old.raw, SeqCst);
+    pub(super) fn gcas(&self, inode: &INode<M>, old: Loaded<'_, M>, new: M, guard: &Guard) -> bool {
+        debug_assert!(!old.is_tomb(), "a tomb never changes");
+        new.pending().0.store(old.raw, SeqCst);
         let new = Arc::into_raw(Arc::new(new)).cast_mut();
         if inode.main.compare_exchange(old.raw, new, SeqCst, SeqCst).is_err() {
             // SAFETY: it never was shared.
@@ -281,11 +292,11 @@ impl<V: 'static> Indirection<V> {
         }
         self.committed(inode, guard);
         // SAFETY: it was shared just now, and the guard is older than that.
-        unsafe { &*new }.pending.0.load(SeqCst).is_null()
+        unsafe { &*new }.pending().0.load(SeqCst).is_null()
     }
 
     /// A new I-node of a newer generation with the same content.
-    pub(super) fn renewed(&self, inode: &INode<V>, generation: u64, guard: &Guard) -> INode<V> {
+    pub(super) fn renewed(&self, inode: &INode<M>, generation: u64, guard: &Guard) -> INode<M> {
         let main = self.committed(inode, guard);
         // SAFETY: the I-node owns a count; this makes another, for the new one.
         unsafe { Arc::increment_strong_count(main.raw.cast_const()) };
@@ -293,7 +304,7 @@ impl<V: 'static> Indirection<V> {
     }
 }
 
-impl<V> Drop for Indirection<V> {
+impl<M: MainNode> Drop for Indirection<M> {
     fn drop(&mut self) {
         // SAFETY: the count of the pointer, which nobody uses any more.
         drop(unsafe { Arc::from_raw(self.root.get_mut().cast_const()) });

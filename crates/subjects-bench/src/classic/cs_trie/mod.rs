@@ -46,6 +46,7 @@ use tailrace_subjects::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextE
 use self::checked::Checked;
 use self::indirection::{Indirection, Root};
 use self::key::{Keys, WordHasher};
+use self::node::{Branches, Kind, Main};
 use self::search::Search;
 use self::write::Try;
 use super::{ClassicSubscription, Entry, Rules};
@@ -61,7 +62,7 @@ pub struct CsTrie<V: 'static> {
 }
 
 struct Core<V: 'static> {
-    trie: Indirection<V>,
+    trie: Indirection<Main<V>>,
     hasher: WordHasher,
     live: AtomicUsize,
 }
@@ -76,8 +77,9 @@ impl<V> CsTrie<V> {
     /// Without subscriptions.
     #[must_use]
     pub fn with_limits(dialect: Dialect, limits: Limits) -> Self {
+        let top = Main::new(Kind::Branches(Branches::empty()));
         let core =
-            Core { trie: Indirection::new(), hasher: WordHasher::new(dialect), live: AtomicUsize::new(0) };
+            Core { trie: Indirection::new(top), hasher: WordHasher::new(dialect), live: AtomicUsize::new(0) };
         Self { rules: Rules { dialect, limits }, core: Arc::new(core) }
     }
 
@@ -166,7 +168,7 @@ pub struct CsSnapshot<V: 'static> {
     rules: Rules,
     core: Arc<Core<V>>,
     /// Always there, until the drop takes it.
-    root: Option<Arc<Root<V>>>,
+    root: Option<Arc<Root<Main<V>>>>,
 }
 
 impl<V: Clone> CsSnapshot<V> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use super::super::Entry;
 use super::super::cursor::Words;
 use super::entries::Entries;
-use super::indirection::{INode, Pending};
+use super::indirection::{INode, MainNode, Pending};
 use super::key::{Key, Keys, PLACES, WordHasher};
 
 /// What an I-node points to.
 pub(super) struct Main<V> {
     /// Set while a write is not yet decided: see [`INode`].
-    pub(super) pending: Pending<V>,
+    pending: Pending<Self>,
     pub(super) kind: Kind<V>,
 }
 
@@ -35,6 +35,27 @@ impl<V> Main<V> {
     }
 }
 
+impl<V> MainNode for Main<V> {
+    fn pending(&self) -> &Pending<Self> {
+        &self.pending
+    }
+
+    fn is_tomb(&self) -> bool {
+        matches!(self.kind, Kind::Tomb(_))
+    }
+
+    fn into_children(self) -> impl Iterator<Item = Arc<INode<Self>>> {
+        let slots = match self.kind {
+            Kind::Tomb(word) => word.into_iter().map(Slot::Word).collect(),
+            Kind::Branches(branches) => branches.slots,
+        };
+        slots.into_iter().filter_map(|slot| match slot {
+            Slot::Split(inode) => Some(inode),
+            Slot::Word(word) => Arc::into_inner(word).and_then(|word| word.below),
+        })
+    }
+}
+
 /// The children of one I-node: which of the places are taken, and their slots in that order.
 pub(super) struct Branches<V> {
     /// For each place the number of its slot, counted from one; zero if it is free. A bitmap would be smaller, and slower:
@@ -45,7 +66,7 @@ pub(super) struct Branches<V> {
 
 pub(super) enum Slot<V> {
     /// Several words whose hashes agree up to here.
-    Split(Arc<INode<V>>),
+    Split(Arc<INode<Main<V>>>),
     Word(Arc<Word<V>>),
 }
 
@@ -124,7 +145,7 @@ pub(super) struct Word<V> {
     wild: bool,
     pub(super) entries: Entries<V>,
     /// None if there is a tail.
-    pub(super) below: Option<Arc<INode<V>>>,
+    pub(super) below: Option<Arc<INode<Main<V>>>>,
 }
 
 impl<V: Clone> Word<V> {
@@ -142,7 +163,7 @@ impl<V: Clone> Word<V> {
         text: &[u8],
         wild: bool,
         entries: Entries<V>,
-        below: Option<Arc<INode<V>>>,
+        below: Option<Arc<INode<Main<V>>>>,
     ) -> Self {
         let word_bytes = u32::try_from(key.text.len()).expect("patterns are shorter");
         Self { hash: key.hash, first: key.first, text: text.into(), word_bytes, wild, entries, below }
@@ -173,7 +194,7 @@ impl<V: Clone> Word<V> {
         }
     }
 
-    pub(super) fn with_below(&self, below: Option<Arc<INode<V>>>) -> Self {
+    pub(super) fn with_below(&self, below: Option<Arc<INode<Main<V>>>>) -> Self {
         Self { below, ..self.copy() }
     }
 
@@ -218,15 +239,16 @@ impl<V> Word<V> {
     }
 }
 
-/// An I-node at this depth with two words whose hashes agreed up to here; more I-nodes if they agree further.
+/// An I-node at this depth with two words whose hashes agreed up to here; more I-nodes if they agree further. The new word
+/// is the key number `at`.
 pub(super) fn split<V>(
     keys: &Keys<'_>,
     old: &Arc<Word<V>>,
-    new: (usize, Arc<Word<V>>),
+    at: usize,
+    new: Arc<Word<V>>,
     from: u32,
     generation: u64,
-) -> Arc<INode<V>> {
-    let (at, new) = new;
+) -> Arc<INode<Main<V>>> {
     let places = |depth| (keys.hasher().place(old.hash, old.text(), depth), keys.place(at, depth));
     let mut depth = from;
     while places(depth).0 == places(depth).1 {
@@ -243,16 +265,4 @@ pub(super) fn split<V>(
         depth -= 1;
         branches = Branches::one(places(depth).0, Slot::Split(inode));
     }
-}
-
-/// The I-nodes below this node that nobody else holds, which is dropped itself.
-pub(super) fn into_children<V>(main: Main<V>) -> impl Iterator<Item = Arc<INode<V>>> {
-    let slots = match main.kind {
-        Kind::Tomb(word) => word.into_iter().map(Slot::Word).collect(),
-        Kind::Branches(branches) => branches.slots,
-    };
-    slots.into_iter().filter_map(|slot| match slot {
-        Slot::Split(inode) => Some(inode),
-        Slot::Word(word) => Arc::into_inner(word).and_then(|word| word.below),
-    })
 }

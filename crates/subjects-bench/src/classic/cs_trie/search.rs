@@ -18,13 +18,16 @@ use super::indirection::{INode, Indirection, Loaded, Root};
 use super::key::{END, Key, MANY, ONE, WordHasher};
 use super::node::{Branches, Kind, Main, Slot, Word};
 
+/// An I-node, and what it pointed to when it was read.
+type ReadNode<'g, V> = (&'g INode<Main<V>>, Loaded<'g, Main<V>>);
+
 /// A walk under one guard.
 pub(super) struct Search<'g, V> {
-    trie: &'g Indirection<V>,
+    trie: &'g Indirection<Main<V>>,
     hasher: &'g WordHasher,
     guard: &'g Guard,
-    /// Every I-node that was read, with its content at that time; stays empty in a snapshot.
-    read: Few<(&'g INode<V>, Loaded<'g, V>), 12>,
+    /// Every I-node that was read; stays empty in a snapshot.
+    read: Few<ReadNode<'g, V>, 12>,
     note: bool,
     /// Reached by exactly the words up to now, each once, and by the words before this one: they take turns.
     active: [Few<Active<'g, V>, 4>; 2],
@@ -60,7 +63,7 @@ struct Step<'a> {
 }
 
 impl<'g, V: Clone + 'static> Search<'g, V> {
-    pub(super) fn new(trie: &'g Indirection<V>, hasher: &'g WordHasher, guard: &'g Guard) -> Self {
+    pub(super) fn new(trie: &'g Indirection<Main<V>>, hasher: &'g WordHasher, guard: &'g Guard) -> Self {
         let (read, active) = (Few::new(), [Few::new(), Few::new()]);
         Self { trie, hasher, guard, read, note: true, active, now: 0, looping: Vec::new(), seen: None }
     }
@@ -73,12 +76,12 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     }
 
     /// What a frozen root holds.
-    pub(super) fn frozen(mut self, root: &'g Root<V>, subject: &Checked<'_>, found: &mut Vec<V>) {
+    pub(super) fn frozen(mut self, root: &'g Root<Main<V>>, subject: &Checked<'_>, found: &mut Vec<V>) {
         self.note = false;
         self.run(root, subject, found);
     }
 
-    fn run(&mut self, root: &'g Root<V>, subject: &Checked<'_>, found: &mut Vec<V>) {
+    fn run(&mut self, root: &'g Root<Main<V>>, subject: &Checked<'_>, found: &mut Vec<V>) {
         let dialect = self.hasher.dialect();
         let text = subject.as_bytes();
         let mut hidden = subject.is_hidden();
@@ -213,11 +216,11 @@ impl<'g, V: Clone + 'static> Search<'g, V> {
     }
 
     /// The branches of an I-node at a word's beginning, where a tomb is an empty one.
-    fn branches(&mut self, inode: &'g INode<V>) -> Option<&'g Branches<V>> {
+    fn branches(&mut self, inode: &'g INode<Main<V>>) -> Option<&'g Branches<V>> {
         self.read(inode).branches()
     }
 
-    fn read(&mut self, inode: &'g INode<V>) -> &'g Main<V> {
+    fn read(&mut self, inode: &'g INode<Main<V>>) -> &'g Main<V> {
         let main = self.trie.committed(inode, self.guard);
         if self.note {
             self.read.push((inode, main));
@@ -240,8 +243,8 @@ fn emit<V: Clone>(entries: &[Entry<V>], found: &mut Vec<V>) {
 
 /// Visits every value below an I-node of a frozen root.
 pub(super) fn for_each<V: 'static>(
-    trie: &Indirection<V>,
-    top: &INode<V>,
+    trie: &Indirection<Main<V>>,
+    top: &INode<Main<V>>,
     guard: &Guard,
     mut visit: impl FnMut(&V),
 ) {

@@ -11,7 +11,7 @@ use super::node::{Branches, Kind, Main, Slot, Word, split};
 
 /// A stop on the way down.
 struct Stop<'g, V> {
-    inode: &'g INode<V>,
+    inode: &'g INode<Main<V>>,
     /// The key that is looked for in this node.
     at: usize,
     /// How many splits this node is below the beginning of the word.
@@ -28,7 +28,7 @@ impl<V> Copy for Stop<'_, V> {}
 
 /// Where the way down ended.
 struct Bottom<'g, V> {
-    main: Loaded<'g, V>,
+    main: Loaded<'g, Main<V>>,
     branches: &'g Branches<V>,
     place: u32,
     slot: Option<&'g Slot<V>>,
@@ -36,7 +36,7 @@ struct Bottom<'g, V> {
 
 /// A writer's try, under one guard and in one generation.
 pub(super) struct Try<'g, 'k, V> {
-    trie: &'g Indirection<V>,
+    trie: &'g Indirection<Main<V>>,
     keys: &'k Keys<'k>,
     guard: &'g Guard,
     generation: u64,
@@ -44,7 +44,7 @@ pub(super) struct Try<'g, 'k, V> {
 }
 
 impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
-    pub(super) fn new(trie: &'g Indirection<V>, keys: &'k Keys<'k>, guard: &'g Guard) -> Self {
+    pub(super) fn new(trie: &'g Indirection<Main<V>>, keys: &'k Keys<'k>, guard: &'g Guard) -> Self {
         let top = &trie.root(guard).top;
         let path = vec![Stop { inode: top, at: 0, depth: 0 }];
         Self { trie, keys, guard, generation: top.generation, path }
@@ -60,7 +60,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
             let slot = match bottom.slot {
                 None => Slot::Word(alone(at)),
                 Some(Slot::Word(word)) if !word.is(self.keys.get(at)) => {
-                    Slot::Split(split(self.keys, word, (at, alone(at)), depth + 1, self.generation))
+                    Slot::Split(split(self.keys, word, at, alone(at), depth + 1, self.generation))
                 }
                 Some(Slot::Word(word)) if word.text_with_tail() == self.keys.rest(at) => {
                     Slot::Word(Arc::new(word.with_entry(entry.clone())))
@@ -117,7 +117,7 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
         self.path[self.path.len() - 1]
     }
 
-    fn replace(&self, old: Loaded<'g, V>, new: Main<V>) -> bool {
+    fn replace(&self, old: Loaded<'g, Main<V>>, new: Main<V>) -> bool {
         self.trie.gcas(self.bottom_stop().inode, old, new, self.guard)
     }
 
@@ -189,10 +189,10 @@ impl<'g, 'k, V: Clone + 'static> Try<'g, 'k, V> {
     }
 }
 
-fn below_is<V>(word: &Word<V>, inode: &INode<V>) -> bool {
+fn below_is<V>(word: &Word<V>, inode: &INode<Main<V>>) -> bool {
     word.below.as_ref().is_some_and(|below| ptr_eq(&**below, inode))
 }
 
-fn ptr_eq<V>(a: &INode<V>, b: &INode<V>) -> bool {
+fn ptr_eq<V>(a: &INode<Main<V>>, b: &INode<Main<V>>) -> bool {
     std::ptr::eq(a, b)
 }
