@@ -77,14 +77,15 @@ pub struct Startup {
     pub disk: ServerDisk,
     /// Where it registers what it counts.
     pub metrics: Arc<Metrics>,
-    /// By what clients reach it. A node of a cluster has some.
-    pub fronts: Option<Fronts>,
+    /// Where its fronts listen: the other nodes are told. A node that is alone may do without.
+    pub addresses: Option<Addresses>,
+    /// What stands around it.
+    pub fronts: Fronts,
 }
 
-/// What stands around a node: the fronts that clients speak to.
+/// What stands around a node: the fronts that clients speak to, as the node knows them. None of it is needed.
+#[derive(Default)]
 pub struct Fronts {
-    /// Where they listen. Other nodes are told.
-    pub addresses: Addresses,
     /// Those who keep something by topic.
     pub followers: Vec<Arc<dyn FollowsTopics>>,
     /// Those who hear of what is committed.
@@ -144,7 +145,7 @@ pub enum StartError {
     Listen(#[from] ListenError),
     /// A node of a cluster has to say where its clients reach it.
     #[error("cluster.listen is set, and there is no front that clients could be told of")]
-    NoFronts,
+    NoAddresses,
     /// The files of TLS.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -166,10 +167,9 @@ pub struct RunningNode {
 /// # Errors
 /// See [`StartError`]. Damaged partitions are no error: they are offline, and [`Node::problems`] says so.
 pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
-    let Startup { settings, folder, disk, metrics, fronts } = startup;
+    let Startup { settings, folder, disk, metrics, mut addresses, fronts } = startup;
     let DataFolder { path: data_dir, lock, mut own } = folder;
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
-    let mut addresses = fronts.as_ref().map(|fronts| fronts.addresses);
     let registry = metrics;
     let metrics = Arc::new(NodeMetrics::default());
     registry.add(|registry| metrics.register_into(registry));
@@ -202,7 +202,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             opened => (Some(opened.map_err(|error| lost(error, &data_dir))?), false),
         },
     };
-    let link_user = fronts.as_ref().and_then(|fronts| fronts.link_user.clone());
+    let Fronts { followers, sinks, relays, link_user } = fronts;
     let entered = match config.cluster_address() {
         None => {
             own.may_be_alone()?;
@@ -210,7 +210,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         }
         Some(address) => {
             // Told before anybody is asked: a node that others cannot reach is of no use to them.
-            let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoFronts)?)?;
+            let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoAddresses)?)?;
             let registration = RegisterNode { renews, ..registration };
             let (tls, listener) = (peer_tls(&config)?, listen("cluster.listen", address).await?);
             let entered =
@@ -240,10 +240,6 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let hold = Hold {
         upto: log.lacks_upto,
         registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
-    };
-    let (followers, sinks, relays) = match fronts {
-        Some(Fronts { followers, sinks, relays, .. }) => (followers, sinks, relays),
-        None => Default::default(),
     };
     let tools = Tools { opener, followers, hold };
     let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, wall_clock())).await;
@@ -353,7 +349,7 @@ impl RunningNode {
         &self.node
     }
 
-    /// Where the fronts and the node itself listen. `None` of a node without fronts.
+    /// Where its fronts listen, and where it listens for other nodes. `None` if that was not said.
     pub fn addresses(&self) -> Option<Addresses> {
         self.addresses
     }

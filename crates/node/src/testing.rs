@@ -25,13 +25,8 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
         settings,
         disk: ServerDisk::real(),
         metrics: Arc::new(Metrics::default()),
-        fronts: Some(Fronts {
-            addresses,
-            followers: Vec::new(),
-            sinks: Vec::new(),
-            relays: None,
-            link_user: None,
-        }),
+        addresses: Some(addresses),
+        fronts: Fronts::default(),
     };
     start(startup).await.unwrap()
 }

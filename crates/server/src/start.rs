@@ -119,7 +119,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     metrics.add(|registry| front.register_into(registry));
     metrics.register_collector(Box::new(PendingCollector(Arc::downgrade(&front))));
     let fronts = Fronts {
-        addresses,
         followers: vec![Arc::clone(&front) as _],
         sinks: vec![Arc::clone(&front) as _],
         relays: Some(tailrace_nats::NAME),
@@ -130,7 +129,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         folder,
         disk: startup.disk,
         metrics: Arc::clone(&metrics),
-        fronts: Some(fronts),
+        addresses: Some(addresses),
+        fronts,
     });
     let running = node.await?;
     let (node, addresses) = (running.node(), running.addresses().unwrap_or(addresses));

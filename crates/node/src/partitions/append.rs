@@ -13,15 +13,19 @@ use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::{TapRange, Wanted};
 
 /// Why nothing was appended.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AppendFailure {
     /// The partition was deleted, or the server is stopping.
+    #[error("the partition is gone")]
     Gone,
     /// Another node leads the partition, or none does.
+    #[error("this node does not lead the partition")]
     NotLeader,
     /// Too much is waiting for the other replicas.
+    #[error("too much waits for the other replicas")]
     TooFewReplicas,
     /// See the error.
+    #[error(transparent)]
     Refused(AppendError),
 }
 

@@ -1,0 +1,167 @@
+//! A node inside a program: no protocol, no port. Makes a topic, appends to it, reads it back, and hears of what is committed.
+//!
+//! `cargo run -p tailrace-node --example embedded [FOLDER]`
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+
+use tailrace_config::{BrokerConfig, DynamicConfigs};
+use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
+use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
+use tailrace_node::{DataFolder, Fronts, Node, Startup};
+use tailrace_records::{
+    BatchBuilder, BatchError, BatchOptions, DecodedBatch, Record, Validated, split_batches,
+};
+use tailrace_runtime::disk::ServerDisk;
+use tailrace_runtime::metrics::Metrics;
+use tailrace_types::{Offset, TopicId};
+use tokio::sync::mpsc;
+
+/// A batch has so many bytes at most when it is decompressed.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// So many bytes wait for the tap at most.
+const TAPPED_BYTES_MAX: u64 = 1024 * 1024;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args().nth(1).unwrap_or_else(|| "embedded-data".to_owned());
+    for line in run(folder).await? {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+/// Returns what there is to say.
+pub async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
+    let settings = BTreeMap::from([("data.dir".to_owned(), folder)]);
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let tap: Arc<dyn Sink> = Arc::new(Tap { tell, budget: TapBudget::new(TAPPED_BYTES_MAX) });
+    let running = tailrace_node::start(Startup {
+        folder: DataFolder::open(&config)?,
+        settings,
+        disk: ServerDisk::real(),
+        metrics: Arc::new(Metrics::default()),
+        addresses: None,
+        fronts: Fronts { sinks: vec![tap], ..Fronts::default() },
+    })
+    .await?;
+    let node = running.node();
+
+    let topic = match node.topics().by_name("greetings") {
+        Some(topic) => topic,
+        None => create(node, "greetings").await?,
+    };
+    let Some(PartitionSlot::Online(partition)) = topic.partition(0) else {
+        return Err("the partition is offline".into());
+    };
+    let offset = store(node, &topic, partition, "hello").await?;
+    let read = read(partition, offset)?;
+    let tapped = told.recv().await.ok_or("the tap is gone")?;
+    match running.stop().await {
+        0 => Ok(vec![
+            format!("stored at offset {offset}"),
+            format!("read: {read}"),
+            format!("tapped: {tapped}"),
+        ]),
+        failed => Err(format!("{failed} partitions were not closed cleanly").into()),
+    }
+}
+
+async fn create(node: &Arc<Node>, name: &str) -> Result<Arc<Topic>, Box<dyn Error>> {
+    let id = TopicId::from_random(tailrace_runtime::random::bytes16());
+    let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
+    node.controller.executed(Command::CreateTopic(create), node.now()).await?;
+    Ok(node.topics().by_name(name).ok_or("the topic was deleted meanwhile")?)
+}
+
+/// Appends one record, and waits until it is committed.
+async fn store(
+    node: &Arc<Node>,
+    topic: &Topic,
+    partition: &Arc<PartitionHandle>,
+    value: &str,
+) -> Result<Offset, Box<dyn Error>> {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(node.now(), None, Some(value.as_bytes()), &[])?;
+    let (header, bytes) = builder.build_with_header();
+    let wanted = node.taps.wanted(topic, None);
+    let appended = append(node, partition, Validated { header, bytes }, node.now(), wanted).await?;
+    if let Some(committed) = partition.wait_committed(&appended) {
+        committed.await?;
+    }
+    Ok(appended.base_offset)
+}
+
+/// The value of the record at `offset`.
+fn read(partition: &PartitionHandle, offset: Offset) -> Result<String, Box<dyn Error>> {
+    let terms = ReadTerms {
+        from: offset,
+        isolation: Isolation::TxnCommitted,
+        upto: None,
+        bytes_max: 1024 * 1024,
+        at_least_one: true,
+        last_fetched_epoch: None,
+    };
+    let slice = partition.read(&terms)?.slice.ok_or("nothing is committed there")?;
+    let mut bytes = vec![0; usize::try_from(slice.extent.bytes())?];
+    slice.extent.read_at(&mut bytes, 0)?;
+    let (_, batch) = split_batches(&bytes).next().ok_or("nothing lies there")??;
+    Ok(values(batch)?.join(", "))
+}
+
+/// The values of a batch's records.
+fn values(batch: &[u8]) -> Result<Vec<String>, BatchError> {
+    let batch = DecodedBatch::new(batch, BATCH_BYTES_MAX)?;
+    let value = |record: Record<'_>| String::from_utf8_lossy(record.value.unwrap_or_default()).into_owned();
+    batch.records().map(|record| record.map(value)).collect()
+}
+
+/// Hears of all topics.
+struct Tap {
+    tell: mpsc::UnboundedSender<String>,
+    budget: TapBudget,
+}
+
+impl Sink for Tap {
+    fn name(&self) -> &'static str {
+        "example"
+    }
+
+    fn wants(&self, _: &Topic) -> bool {
+        true
+    }
+
+    fn budget(&self) -> &TapBudget {
+        &self.budget
+    }
+
+    fn begin(self: Arc<Self>) -> Box<dyn Intake> {
+        Box::new(Tapped(self))
+    }
+
+    fn skipped(&self, records: u64) {
+        eprintln!("{records} records went by too fast");
+    }
+}
+
+/// Takes one range of what is committed.
+struct Tapped(Arc<Tap>);
+
+impl Intake for Tapped {
+    fn take<'a>(&'a mut self, _: &'a Topic, piece: &'a Committed) -> Taken<'a> {
+        Box::pin(async move {
+            for batch in piece.batches() {
+                let (_, batch) = batch?;
+                for value in values(&batch)? {
+                    // Nobody listens any more when the program is about to end.
+                    let _ = self.0.tell.send(value);
+                }
+            }
+            Ok(())
+        })
+    }
+}
