@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns what there is to say.
-pub async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
+pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
     let settings = BTreeMap::from([("data.dir".to_owned(), folder)]);
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
     let (tell, mut told) = mpsc::unbounded_channel();
