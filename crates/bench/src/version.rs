@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::systems::{Target, converse};
 
 /// How long it may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Longest answer that is read, in bytes; the longest usual one is RabbitMQ's with 500.
 const ANSWER_BYTES_MAX: usize = 65_536;
@@ -37,7 +37,7 @@ pub fn ask(target: &Target, address: &str) -> Told {
     };
     // Version and commit stand in one line.
     let found = |heard: &[u8]| Some((answer(heard)?, nats_commit(heard)));
-    match converse(target, address, question, PATIENCE, ANSWER_BYTES_MAX, found) {
+    match converse(target, address, question, ANSWER_TIMEOUT, ANSWER_BYTES_MAX, found) {
         Ok((version, commit)) => {
             Told { version: Some(tidy(&version)), commit: commit.map(|commit| tidy(&commit)) }
         }

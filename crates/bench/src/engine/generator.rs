@@ -15,7 +15,7 @@ use crate::payload::PayloadBuffer;
 use crate::recorder::Recorder;
 
 /// How long a stopped run waits for the last answers.
-const PATIENCE_STOPPED_NS: u64 = SECOND_NS;
+const STOPPED_GRACE_NS: u64 = SECOND_NS;
 
 /// How often is looked whether somebody stopped the run, if nothing else happens.
 const LOOK_NS: u64 = SECOND_NS / 4;
@@ -65,7 +65,7 @@ impl Generator {
             }
             if !interrupted && self.stop.load(Ordering::Relaxed) {
                 interrupted = true;
-                self.span.drained_ns = self.span.drained_ns.min(now + PATIENCE_STOPPED_NS);
+                self.span.drained_ns = self.span.drained_ns.min(now + STOPPED_GRACE_NS);
                 self.lanes.iter_mut().for_each(|lane| lane.stop(now, &mut recorder));
             }
             if now >= self.span.drained_ns || self.lanes.iter().all(Lane::is_done) {

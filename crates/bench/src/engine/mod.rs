@@ -120,7 +120,7 @@ pub struct PartOutcome {
 }
 
 /// How long connections that are being made again at the end are waited for, all together.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a load over `requesters`, which are set up already, one connection each, and gives them back; those excepted that are being set
 /// up again when it ends, and do not come back soon.
@@ -235,7 +235,7 @@ fn gather(
     let neglected = ended.iter().map(|thread| thread.neglected).sum();
     let mut requesters = Vec::new();
     let (mut failures, mut refusals, mut sent) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut breaks, deadline) = (Vec::new(), Instant::now() + PATIENCE);
+    let (mut breaks, deadline) = (Vec::new(), Instant::now() + RECONNECT_TIMEOUT);
     for lane in ended.into_iter().flat_map(|thread| thread.lanes) {
         sent.push(lane.sent());
         let (link, refusal) = lane.end(deadline.saturating_duration_since(Instant::now()));

@@ -18,7 +18,7 @@ const CHUNK_BYTES: usize = 16 << 10;
 const CHUNKS_MAX: usize = 256;
 
 /// How long a thread waits before it looks whether the connection was reset.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Both sockets of a connection.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Connection {
     pub(super) fn new(client: TcpStream, server: TcpStream) -> io::Result<Arc<Self>> {
         for stream in [&client, &server] {
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(LOOK))?;
-            stream.set_write_timeout(Some(LOOK))?;
+            stream.set_read_timeout(Some(POLL_INTERVAL))?;
+            stream.set_write_timeout(Some(POLL_INTERVAL))?;
         }
         Ok(Arc::new(Self { client, server, reset: AtomicBool::new(false) }))
     }
@@ -141,7 +141,7 @@ fn pass_on(connection: &Connection, chunks: &SyncSender<Chunk>, mut chunk: Chunk
 fn write(connection: &Connection, way: Way, begun: Instant, chunks: &Receiver<Chunk>) -> io::Result<()> {
     let (_, to) = way.ends(connection);
     loop {
-        let (at, bytes) = match chunks.recv_timeout(LOOK) {
+        let (at, bytes) = match chunks.recv_timeout(POLL_INTERVAL) {
             Ok(chunk) => chunk,
             Err(RecvTimeoutError::Timeout) if connection.is_reset() => return Ok(()),
             Err(RecvTimeoutError::Timeout) => continue,
@@ -168,7 +168,7 @@ fn wait_until(connection: &Connection, begun: Instant, at: Duration) -> bool {
         if left.is_zero() {
             return true;
         }
-        thread::sleep(left.min(LOOK));
+        thread::sleep(left.min(POLL_INTERVAL));
     }
 }
 

@@ -26,7 +26,7 @@ const PROBES_AROUND: u64 = 16;
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// How long an order waits at most before it is sent.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What the coordinator wants of the thread.
 pub(super) enum Command {
@@ -148,7 +148,7 @@ impl Talk {
                 }
                 next = Instant::now() + INTERVAL;
             }
-            if let Some(frame) = self.link.receive(next.min(Instant::now() + LOOK))? {
+            if let Some(frame) = self.link.receive(next.min(Instant::now() + POLL_INTERVAL))? {
                 self.pass_on(&frame)?;
             }
         }

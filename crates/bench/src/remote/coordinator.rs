@@ -41,7 +41,7 @@ const LEAD_NS: u64 = 3 * SECOND_NS / 10;
 const EVENTS_MAX: usize = 1024;
 
 /// How soon Ctrl-C is noticed.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Agents that are connected to the system and wait for the start. Dropping it lets them go.
 pub struct Coordinator {
@@ -141,7 +141,7 @@ impl Coordinator {
                 let reason = "it was not ready in time";
                 return Err(of_agent(&self.peers[*first].address, reason));
             }
-            match self.events.recv_timeout(LOOK) {
+            match self.events.recv_timeout(POLL_INTERVAL) {
                 Ok((number, Event::Lost(error, _))) => {
                     return Err(of_agent(&self.peers[number].address, &error.to_string()));
                 }
@@ -176,7 +176,7 @@ impl Coordinator {
             if self.stop.load(Ordering::Relaxed) && !std::mem::replace(&mut told_to_stop, true) {
                 (0..self.peers.len()).for_each(|number| self.say(number, ToAgent::Stop));
             }
-            match self.events.recv_timeout(LOOK) {
+            match self.events.recv_timeout(POLL_INTERVAL) {
                 Ok((number, event)) => self.note(number, event, &mut collector, observer),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -322,7 +322,7 @@ impl Coordinator {
         let until = Instant::now() + GOODBYE_MAX;
         let waits = |peer: &Peer| !peer.said_goodbye && peer.lost.is_none();
         while self.peers.iter().any(waits) && Instant::now() < until {
-            match self.events.recv_timeout(LOOK) {
+            match self.events.recv_timeout(POLL_INTERVAL) {
                 Ok((number, Event::Ended(report) | Event::Lost(_, report))) => {
                     self.peers[number].report = report;
                     self.peers[number].said_goodbye = true;

@@ -3,7 +3,7 @@
 //! A proof is HMAC-SHA256, by the key, of what TLS exports for this connection alone, and of who proves it. Somebody in the middle with
 //! certificates of his own has two connections, which export different things, and a proof that is sent back is that of
 //! the wrong role. Until both proofs are there a frame has at most [`FRAME_BYTES_MAX`] bytes, and the whole takes at most
-//! [`PATIENCE`].
+//! [`HANDSHAKE_TIMEOUT`].
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const PROTOCOL: u32 = 1;
 pub(super) const FRAME_BYTES_MAX: usize = 1024;
 
 /// Time for the whole handshake, that of TLS included.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 const COORDINATOR: &[u8] = b"coordinator";
 const AGENT: &[u8] = b"agent";
@@ -61,7 +61,7 @@ impl Version {
 
 /// The coordinator's side.
 pub(super) fn with_agent(stream: TcpStream, key: &Key, own: &Version) -> Result<Link, RemoteError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + HANDSHAKE_TIMEOUT;
     let mut link = Link::client(stream, FRAME_BYTES_MAX)?;
     let binding = link.shake_hands(until)?;
     say(&mut link, PROOF, &key.sign(&proven(&binding, COORDINATOR)))?;
@@ -83,7 +83,7 @@ pub(super) fn with_coordinator<T>(
     own: &Version,
     admit: impl FnOnce() -> Result<T, RemoteError>,
 ) -> Result<(Link, T), RemoteError> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + HANDSHAKE_TIMEOUT;
     let mut link = Link::server(stream, config, FRAME_BYTES_MAX)?;
     let binding = link.shake_hands(until)?;
     let proof = hear(&mut link, PROOF, until)?;

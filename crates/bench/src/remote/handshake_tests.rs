@@ -68,7 +68,7 @@ fn in_the_middle(upstream: String) -> String {
     let address = listener.local_addr().unwrap().to_string();
     let config = server_config().unwrap();
     thread::spawn(move || {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + HANDSHAKE_TIMEOUT;
         let mut front = Link::server(listener.accept().unwrap().0, &config, FRAME_BYTES_MAX).unwrap();
         let mut back = Link::client(TcpStream::connect(upstream).unwrap(), FRAME_BYTES_MAX).unwrap();
         front.shake_hands(until).unwrap();
@@ -98,7 +98,7 @@ fn an_agent_that_sends_a_proof_back_is_not_believed() {
     let address = listener.local_addr().unwrap().to_string();
     let config = server_config().unwrap();
     let mirror = thread::spawn(move || {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + HANDSHAKE_TIMEOUT;
         let mut link = Link::server(listener.accept().unwrap().0, &config, FRAME_BYTES_MAX).unwrap();
         link.shake_hands(until).unwrap();
         let frame = link.receive(until).unwrap().unwrap();
@@ -125,7 +125,7 @@ fn strangers_hold_nobody_up() {
     // Garbage is refused at once.
     let mut garbage = TcpStream::connect(&address).unwrap();
     garbage.write_all(&[b'x'; 4096]).unwrap();
-    let told = log.recv_timeout(PATIENCE).unwrap();
+    let told = log.recv_timeout(HANDSHAKE_TIMEOUT).unwrap();
     assert!(told.starts_with("refused ") && told.contains("TLS failed"), "{told}");
     // More of those who say nothing, or begin and say no more, than there are places.
     let mut silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(&address).unwrap()).collect();
@@ -133,15 +133,15 @@ fn strangers_hold_nobody_up() {
         stream.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).unwrap();
     }
     // The first ones had to give way.
-    silent[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    silent[0].set_read_timeout(Some(HANDSHAKE_TIMEOUT)).unwrap();
     assert_eq!(silent[0].read(&mut [0; 1]).unwrap(), 0);
     coordinator(&address, &key(1), &Version::own()).unwrap();
     // A frame of 4 GiB from somebody without the key.
     let mut link = Link::client(TcpStream::connect(&address).unwrap(), usize::MAX).unwrap();
-    link.shake_hands(Instant::now() + PATIENCE).unwrap();
+    link.shake_hands(Instant::now() + HANDSHAKE_TIMEOUT).unwrap();
     link.send(&vec![b'P'; 2000]).unwrap();
-    let told =
-        std::iter::from_fn(|| log.recv_timeout(PATIENCE).ok()).find(|told| told.contains("2000 bytes"));
+    let told = std::iter::from_fn(|| log.recv_timeout(HANDSHAKE_TIMEOUT).ok())
+        .find(|told| told.contains("2000 bytes"));
     assert!(told.unwrap().contains("expected at most 1024"));
 }
 
@@ -150,8 +150,8 @@ fn silence_ends() {
     let begun = Instant::now();
     let (agent, log) = whole_agent();
     let _silent = TcpStream::connect(agent.address()).unwrap();
-    let told = log.recv_timeout(PATIENCE * 4).unwrap();
-    assert!(told.contains("the handshake took too long") && begun.elapsed() >= PATIENCE, "{told}");
+    let told = log.recv_timeout(HANDSHAKE_TIMEOUT * 4).unwrap();
+    assert!(told.contains("the handshake took too long") && begun.elapsed() >= HANDSHAKE_TIMEOUT, "{told}");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_second_coordinator_is_told_that_the_agent_is_busy() {
     assert_eq!(told, "the agent is busy with another coordinator");
     drop(first);
     // Free again as soon as it has noticed.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + HANDSHAKE_TIMEOUT;
     while let Err(error) = coordinator(&address, &key(1), &Version::own()) {
         assert!(error.to_string().contains("busy") && Instant::now() < until, "{error}");
         thread::sleep(Duration::from_millis(10));

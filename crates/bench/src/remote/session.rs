@@ -15,7 +15,7 @@ use crate::clock::{Clock as _, Waiting};
 pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// How long a message of the work waits at most before it is sent.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Messages of the work that wait to be sent: four minutes of reports at one per second.
 const WAITING_MAX: usize = 256;
@@ -61,7 +61,7 @@ fn converse(
             let reason = "the agent's work has ended".to_owned();
             link.send(&encode(&ToCoordinator::Failed { reason })?)?;
         }
-        let Some(frame) = link.receive(Instant::now() + LOOK)? else {
+        let Some(frame) = link.receive(Instant::now() + POLL_INTERVAL)? else {
             if heard.elapsed() > SILENCE_MAX {
                 return Err(RemoteError::Silent { seconds: SILENCE_MAX.as_secs() });
             }

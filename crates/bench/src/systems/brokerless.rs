@@ -15,7 +15,7 @@ use std::os::fd::AsFd;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::settings::Settings;
-use super::wire::{PATIENCE, Wire, wrong};
+use super::wire::{SETUP_TIMEOUT, Wire, wrong};
 use crate::clock::Clock;
 use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, request_and_wait};
@@ -151,7 +151,7 @@ impl<P: Protocol> Brokerless<P> {
         self.sender = Some(Wire::connect(address)?);
         let stream = accept(&listener).map_err(failed)?.ok_or_else(|| RequesterError::Timeout {
             address: address.clone(),
-            timeout_ms: PATIENCE.as_millis() as u64,
+            timeout_ms: SETUP_TIMEOUT.as_millis() as u64,
             doing: "it should have connected to the receiving end",
         })?;
         self.receiver = Some(Wire::of(stream, &local)?);
@@ -208,7 +208,7 @@ impl<P: Protocol> Brokerless<P> {
 
 /// Waits for somebody to connect; `None` if nobody does.
 fn accept(listener: &TcpListener) -> io::Result<Option<TcpStream>> {
-    let timeout = Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let timeout = Timespec { tv_sec: SETUP_TIMEOUT.as_secs() as i64, tv_nsec: 0 };
     let ready = poll(&mut [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)], Some(&timeout))?;
     if ready == 0 {
         return Ok(None);

@@ -12,14 +12,14 @@ use tailrace_kafka_wire::messages::{
 
 use super::kafka_wire::{Broker, reason};
 use super::settings::Settings;
-use super::wire::PATIENCE;
+use super::wire::SETUP_TIMEOUT;
 use crate::error::RequesterError;
 
 /// How long servers may take for topics.
-const TIMEOUT_MS: i32 = PATIENCE.as_millis() as i32;
+const TIMEOUT_MS: i32 = SETUP_TIMEOUT.as_millis() as i32;
 
 /// How often is looked whether a new topic has a leader.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// In place of a time: the offset behind the last record.
 const LATEST: i64 = -1;
@@ -113,7 +113,7 @@ fn until_settled<T>(
     topic: &str,
     mut ask: impl FnMut(&mut Broker) -> Result<Result<T, i16>, RequesterError>,
 ) -> Result<T, RequesterError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + SETUP_TIMEOUT;
     loop {
         match ask(broker)? {
             Ok(found) => return Ok(found),
@@ -123,7 +123,7 @@ fn until_settled<T>(
                     "{address} says of topic {topic}: {reason}"
                 )));
             }
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }

@@ -28,10 +28,10 @@ use crate::error::RequesterError;
 use crate::requester::{Expects, Handed, PayloadBack, Readiness, Requester, Sink, Watched};
 
 /// How long librdkafka may take for what is done once.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a thread waits before it looks whether it should end.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What librdkafka reported, and when.
 enum Event {
@@ -165,7 +165,8 @@ impl LibrdKafka {
             .enable_all()
             .build()
             .map_err(|error| RequesterError::Connect { address: self.address.clone(), error })?;
-        let options = AdminOptions::new().request_timeout(Some(PATIENCE)).operation_timeout(Some(PATIENCE));
+        let options =
+            AdminOptions::new().request_timeout(Some(SETUP_TIMEOUT)).operation_timeout(Some(SETUP_TIMEOUT));
         let mut topic = NewTopic::new(&self.topic, 1, TopicReplication::Fixed(1));
         for (key, value) in &self.topic_settings {
             topic = topic.set(key, value);
@@ -196,7 +197,7 @@ fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn consume(consumer: &BaseConsumer, reporter: &Reporter, ending: &AtomicBool) {
     while !ending.load(Ordering::Relaxed) {
         // Errors pass: librdkafka tries again by itself, and what never comes is given up by the generator.
-        if let Some(Ok(message)) = consumer.poll(LOOK) {
+        if let Some(Ok(message)) = consumer.poll(POLL_INTERVAL) {
             let now = MonotonicClock::default().now_ns();
             reporter.report(Event::Received(now, message.payload().unwrap_or_default().to_vec()));
         }
@@ -225,7 +226,7 @@ impl Requester for LibrdKafka {
         let (its_producer, its_ending) = (Arc::clone(&producer), Arc::clone(&ending));
         let polling = spawn("kafka-producer", move || {
             while !its_ending.load(Ordering::Relaxed) {
-                its_producer.poll(LOOK);
+                its_producer.poll(POLL_INTERVAL);
             }
         })?;
         let (its_reporter, its_ending) = (reporter.clone(), Arc::clone(&ending));

@@ -25,7 +25,7 @@ const READ_BYTES: usize = 256 << 10;
 const INPUT_BYTES_MAX: usize = 4 * crate::payload::PAYLOAD_BYTES_MAX;
 
 /// How long set-up waits for anything.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -47,7 +47,7 @@ impl Wire {
         let wrong = |error| RequesterError::Connect { address: address.to_owned(), error };
         let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
         for candidate in address.to_socket_addrs().map_err(wrong)? {
-            match TcpStream::connect_timeout(&candidate, PATIENCE) {
+            match TcpStream::connect_timeout(&candidate, SETUP_TIMEOUT) {
                 Ok(stream) => return Self::of(stream, address),
                 Err(error) => last = error,
             }
@@ -69,7 +69,7 @@ impl Wire {
         if !self.data().is_empty() {
             return Err(self.protocol("nothing before the handshake of TLS", self.data()));
         }
-        let made = self.transport.secure(tls, Instant::now() + PATIENCE);
+        let made = self.transport.secure(tls, Instant::now() + SETUP_TIMEOUT);
         made.map_err(|error| RequesterError::Connect { address: self.address.clone(), error })
     }
 
@@ -188,7 +188,7 @@ impl Wire {
         doing: &'static str,
         parse: impl FnMut(&[u8]) -> Result<Option<(T, usize)>, RequesterError>,
     ) -> Result<T, RequesterError> {
-        self.wait_within(PATIENCE, doing, parse)
+        self.wait_within(SETUP_TIMEOUT, doing, parse)
     }
 
     /// The same, for no longer than `patience`.

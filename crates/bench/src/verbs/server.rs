@@ -19,7 +19,7 @@ use crate::systems::addresses;
 /// How long a server may take to stop before it is killed.
 const GRACE: Duration = Duration::from_secs(15);
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Stands in a plan for the host that a server listens on.
 pub(super) const HOST: &str = "{host}";
@@ -151,7 +151,7 @@ fn end(child: &mut Child) {
             let _ = child.wait();
             return;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -185,7 +185,7 @@ fn wait(stop: &AtomicBool, deadline: Instant) -> Result<(), &'static str> {
     if Instant::now() >= deadline {
         return Err(" in time");
     }
-    std::thread::sleep(LOOK);
+    std::thread::sleep(POLL_INTERVAL);
     Ok(())
 }
 

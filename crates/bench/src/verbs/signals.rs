@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::server::Server;
 
 /// How exactly times are kept.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -116,7 +116,7 @@ fn work(server: &Server, planned: &[PlannedDeed], begun: Instant, stop: &AtomicB
         .iter()
         .map(|PlannedDeed { at, deed }| {
             while begun.elapsed() < *at && !stop.load(Ordering::Relaxed) {
-                thread::sleep(LOOK);
+                thread::sleep(POLL_INTERVAL);
             }
             if begun.elapsed() < *at {
                 return Done::not_made(match deed {

@@ -13,7 +13,7 @@ use tailrace_kafka_wire::messages::UnregisterBrokerRequest;
 use super::arguments::DecommissionArguments;
 use super::moves::{self, Moves, Which};
 use super::place::Places;
-use super::wait::LOOK;
+use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, check, retrying};
 
 pub(super) async fn run(
@@ -56,7 +56,7 @@ pub(super) async fn run(
         if left().is_zero() {
             return tell(arguments, moved, "empty, and still there", ExitCode::FAILURE);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -10,7 +10,7 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest};
 
 use super::place::Places;
-use super::wait::LOOK;
+use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
 
 /// How long the server may take for a change, as a request says it.
@@ -115,6 +115,6 @@ pub(super) async fn finished(
         if began.elapsed() >= patience {
             return Ok(false);
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

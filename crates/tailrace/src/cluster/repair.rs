@@ -10,7 +10,7 @@ use tailrace_cli::output::{Output, print, print_json};
 use super::arguments::RepairArguments;
 use super::pages::{Pages, ask, cell, list};
 use super::scrub::set_on_all;
-use super::wait::LOOK;
+use super::wait::POLL_INTERVAL;
 use crate::client::{Cluster, find_topic};
 
 const REQUEST: &str = "tailrace.repair.request";
@@ -55,7 +55,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &RepairArguments) -> R
             }
             return tell(arguments, &left, before.len().saturating_sub(left.len()));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -15,7 +15,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 use super::arguments::ScrubArguments;
 use super::pages::{Pages, ask, cell, list};
 use super::scrub_report::{Outcome, Progress, Watch, damaged_files, found_in, number};
-use super::wait::LOOK;
+use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, RESOURCE_BROKER, check, find_topic, retrying};
 use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 
@@ -52,7 +52,7 @@ pub(super) async fn run(cluster: &mut Cluster, arguments: &ScrubArguments) -> Re
         }
         watch.show(&Progress::of(&pages, &request, reachable.len(), working.len()));
         tokio::select! {
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             stop = interrupt.wait() => return Ok(leave(&mut watch, stop)),
         }
     }

@@ -3,4 +3,4 @@
 use std::time::Duration;
 
 /// Pause between two looks at what is under way.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);

@@ -34,7 +34,7 @@ use format::Plan;
 use turn::{Turn, Why, check_force, turns};
 
 /// How often a wait looks whether it was ended.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn run(path: &Path, arguments: &RunArguments) -> Result<ExitCode, Failure> {
     let (plan, text) = Plan::read(path)?;
@@ -128,7 +128,7 @@ fn worthless(plan: &Plan, turns: &[Turn<'_>], out: &Path) -> Vec<String> {
 fn pause(length: Duration, stop: &AtomicBool) {
     let end = Instant::now() + length;
     while Instant::now() < end && !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+        std::thread::sleep(POLL_INTERVAL.min(end.saturating_duration_since(Instant::now())));
     }
 }
 

@@ -10,9 +10,9 @@ use tailrace_cli::failure::{Failure, plain};
 use crate::verbs::secrets;
 
 /// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Bytes of output that are looked at; a pipe holds as much, so that the command never waits for its reader.
 const OUTPUT_BYTES_MAX: u64 = 65_536;
@@ -27,7 +27,7 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot ask for the {what} with '{shown}': {}", plain(&error)))?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + COMMAND_TIMEOUT;
     let status = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -37,9 +37,9 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
                 if stop.load(Ordering::Relaxed) {
                     return Err(format!("interrupted while '{shown}' was to tell the {what}").into());
                 }
-                return Err(format!("'{shown}' told no {what} within {PATIENCE:?}").into());
+                return Err(format!("'{shown}' told no {what} within {COMMAND_TIMEOUT:?}").into());
             }
-            _ => std::thread::sleep(LOOK),
+            _ => std::thread::sleep(POLL_INTERVAL),
         }
     };
     if !status.success() {
