@@ -105,7 +105,7 @@ pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &Place, server: Arc<HttpServer>) {
+async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &ConnectionPlace, server: Arc<HttpServer>) {
     // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
     if stream.set_nodelay(true).is_err() {
         return;
@@ -132,7 +132,7 @@ struct Taken {
 }
 
 /// Gives it back when dropped.
-struct Place(Arc<Taken>);
+struct ConnectionPlace(Arc<Taken>);
 
 impl Places {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Taken>>> {
@@ -158,12 +158,12 @@ impl Places {
         }
     }
 
-    fn take(self: &Arc<Self>) -> Place {
+    fn take(self: &Arc<Self>) -> ConnectionPlace {
         let places = Arc::clone(self);
         let taken = Taken { places, is_asking: AtomicBool::new(false), evicted: Notify::new() };
         let place = Arc::new(taken);
         self.lock().push_back(Arc::clone(&place));
-        Place(place)
+        ConnectionPlace(place)
     }
 }
 
@@ -176,7 +176,7 @@ impl Taken {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let places = &self.0.places;
         places.lock().retain(|place| !Arc::ptr_eq(place, &self.0));

@@ -89,19 +89,19 @@ impl<D: Disk> LogReader<D> {
                     break;
                 }
                 match self.read_segment(segment, &bounds, First::WithRecords)? {
-                    Found::Batch(Some(slice)) => return Ok(Some(slice)),
-                    Found::Batch(None) => return Ok(None),
-                    Found::Beyond => {
+                    SegmentHit::Batch(Some(slice)) => return Ok(Some(slice)),
+                    SegmentHit::Batch(None) => return Ok(None),
+                    SegmentHit::Beyond => {
                         nearest = nearest.or(Some(segment));
                         break;
                     }
-                    Found::OnlyEmpty => nearest = nearest.or(Some(segment)),
-                    Found::NotHere => {}
+                    SegmentHit::OnlyEmpty => nearest = nearest.or(Some(segment)),
+                    SegmentHit::NotHere => {}
                 }
             }
             let found = nearest.map(|segment| self.read_segment(segment, &bounds, First::Any)).transpose()?;
             match (found, damaged) {
-                (Some(Found::Batch(slice)), _) => Ok(slice),
+                (Some(SegmentHit::Batch(slice)), _) => Ok(slice),
                 (_, Some(range)) => Err(range.damage.to_error()),
                 (_, None) => Ok(None),
             }
@@ -113,27 +113,27 @@ impl<D: Disk> LogReader<D> {
         segment: &Arc<Segment<D>>,
         bounds: &Bounds,
         wanted: First,
-    ) -> Result<Found<D>, LogError> {
+    ) -> Result<SegmentHit<D>, LogError> {
         let &Bounds { from, upto, bytes_max, at_least_one } = bounds;
         let files = self.files(segment)?;
         let mut rows = Rows::new(segment, &files);
         let mut number = rows.first_where(|row| row.next_offset() > from)?;
         if number == rows.count {
-            return Ok(Found::NotHere);
+            return Ok(SegmentHit::NotHere);
         }
         let mut first = rows.get(number)?;
         while wanted == First::WithRecords && first.record_count == 0 {
             number += 1;
             if number == rows.count || first.next_offset() >= upto {
-                return Ok(Found::OnlyEmpty);
+                return Ok(SegmentHit::OnlyEmpty);
             }
             first = rows.get_ahead(number)?;
         }
         if first.next_offset() > upto {
-            return Ok(Found::Beyond);
+            return Ok(SegmentHit::Beyond);
         }
         if u64::from(first.batch_bytes) > bytes_max && !at_least_one {
-            return Ok(Found::Batch(None));
+            return Ok(SegmentHit::Batch(None));
         }
         let fits = |row: &crate::Row| {
             row.next_offset() <= upto && u64::from(row.end_position() - first.position) <= bytes_max
@@ -143,7 +143,7 @@ impl<D: Disk> LogReader<D> {
         let (position, bytes) = (u64::from(first.position), last.end_position() - first.position);
         let (base_offset, next_offset) = (first.base_offset, last.next_offset());
         let extent = Extent::new(files, position, bytes.into());
-        Ok(Found::Batch(Some(LogSlice { extent, base_offset, next_offset })))
+        Ok(SegmentHit::Batch(Some(LogSlice { extent, base_offset, next_offset })))
     }
 
     fn check_range(&self, offset: Offset) -> Result<(), LogError> {
@@ -192,7 +192,7 @@ enum First {
     Any,
 }
 
-enum Found<D: Disk> {
+enum SegmentHit<D: Disk> {
     /// The offset lies beyond this segment's last batch.
     NotHere,
     /// From the offset on the segment has batches, and no records.

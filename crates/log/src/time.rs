@@ -17,7 +17,7 @@ use crate::segment::{Segment, SegmentFiles};
 const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
 /// A record found by its time.
-type Found = (Offset, TimestampMs, LeaderEpoch);
+type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 
 impl<D: Disk> LogReader<D> {
     /// The first record in offset order, from the log start on and below `upto`, whose timestamp is at least
@@ -25,7 +25,11 @@ impl<D: Disk> LogReader<D> {
     ///
     /// # Errors
     /// [`LogError::Damaged`] for a bad row or batch.
-    pub fn offset_for_time(&self, timestamp: TimestampMs, upto: Offset) -> Result<Option<Found>, LogError> {
+    pub fn offset_for_time(
+        &self,
+        timestamp: TimestampMs,
+        upto: Offset,
+    ) -> Result<Option<TimedOffset>, LogError> {
         self.retrying(|segments| {
             let start = self.log_start();
             let upto = upto.min(self.log_end().offset());
@@ -50,7 +54,7 @@ impl<D: Disk> LogReader<D> {
         segment: &Arc<Segment<D>>,
         timestamp: TimestampMs,
         start: Offset,
-    ) -> Result<Option<Found>, LogError> {
+    ) -> Result<Option<TimedOffset>, LogError> {
         let files = self.files(segment)?;
         let mut rows = Rows::new(segment, &files);
         let first = rows.first_where(|row| row.running_max_timestamp >= timestamp)?;
@@ -75,7 +79,7 @@ impl<D: Disk> LogReader<D> {
         row: &Row,
         timestamp: TimestampMs,
         start: Offset,
-    ) -> Result<Option<Found>, LogError> {
+    ) -> Result<Option<TimedOffset>, LogError> {
         let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
         if row.attributes.timestamp_type() == TimestampType::LogAppendTime && !has_gaps {
             return Ok(Some((row.base_offset.max(start), row.max_timestamp, row.leader_epoch)));
@@ -100,7 +104,7 @@ impl<D: Disk> LogReader<D> {
     ///
     /// # Errors
     /// As [`LogReader::offset_for_time`].
-    pub fn max_timestamp(&self, upto: Offset) -> Result<Option<Found>, LogError> {
+    pub fn max_timestamp(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
         let largest = self.retrying(|segments| {
             let upto = upto.min(self.log_end().offset());
             let mut largest = TimestampMs::NONE;
@@ -129,7 +133,7 @@ impl<D: Disk> LogReader<D> {
     }
 
     /// The same by looking at every row from the log start on. Only after DeleteRecords within a segment.
-    fn max_timestamp_by_rows(&self, upto: Offset) -> Result<Option<Found>, LogError> {
+    fn max_timestamp_by_rows(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
         let largest = self.retrying(|segments| {
             let (start, upto) = (self.log_start(), upto.min(self.log_end().offset()));
             let mut largest = TimestampMs::NONE;

@@ -7,7 +7,7 @@ use tailrace_log::{Disk, LogError, lost_markers_in, newest_snapshot_in};
 use tailrace_types::Offset;
 
 use crate::producers::Producers;
-use crate::unended::Found;
+use crate::unended::FoundTransactions;
 
 /// The aborted transactions of the newest producer snapshot whose marker is not in the log: clients that read only committed records
 /// would skip all that their producers have written since. The next start forgets them, unless records of theirs are left.
@@ -28,7 +28,7 @@ pub fn check_aborted<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogE
     }
     let is_lost = |marker: &Offset| lost.binary_search(marker).is_ok();
     let unended: Vec<_> = producers.aborted().iter().filter(|t| is_lost(&t.last_offset)).copied().collect();
-    let mut found = Found::new(&unended);
+    let mut found = FoundTransactions::new(&unended);
     for batch in dump_dir(disk, dir)? {
         match batch {
             Ok(batch) => found.batch(&batch.header),

@@ -56,7 +56,7 @@ pub(crate) fn forget_unended<D: Disk>(
 
 /// The markers of those of which records are left in the log.
 fn with_records<D: Disk>(log: &Log<D>, unended: &[AbortedTransaction]) -> Result<BTreeSet<Offset>, LogError> {
-    let mut found = Found::new(unended);
+    let mut found = FoundTransactions::new(unended);
     let first = unended.iter().map(|transaction| transaction.first_offset).min().unwrap_or_default();
     let end = unended.last().map(|transaction| transaction.last_offset).unwrap_or_default();
     for row in log.reader().headers(first) {
@@ -70,14 +70,14 @@ fn with_records<D: Disk>(log: &Log<D>, unended: &[AbortedTransaction]) -> Result
 }
 
 /// Takes the batches of the log in order.
-pub(crate) struct Found {
+pub(crate) struct FoundTransactions {
     /// By producer, ascending: first offset, offset of the marker.
     ranges: HashMap<ProducerId, Vec<(Offset, Offset)>>,
     /// Markers of those of which records were found.
     pub(crate) with_records: BTreeSet<Offset>,
 }
 
-impl Found {
+impl FoundTransactions {
     pub(crate) fn new(unended: &[AbortedTransaction]) -> Self {
         let mut ranges: HashMap<ProducerId, Vec<(Offset, Offset)>> = HashMap::new();
         for transaction in unended {

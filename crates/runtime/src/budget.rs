@@ -18,13 +18,13 @@ pub const SMALL_FRAME_BYTES: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct RequestBudget {
     total: usize,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     /// Shows the bytes reserved now.
     gauge: Gauge,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     used: usize,
     /// The most that was used since somebody asked.
     most: usize,
@@ -76,7 +76,7 @@ impl RequestBudget {
         !self.lock().line.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         // Nothing under this lock can panic half-way, so a poisoned one is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -93,13 +93,13 @@ impl RequestBudget {
         std::mem::replace(&mut state.most, used)
     }
 
-    fn show(&self, state: &mut State) {
+    fn show(&self, state: &mut BudgetState) {
         state.most = state.most.max(state.used);
         self.gauge.set(i64::try_from(state.used).unwrap_or(i64::MAX));
     }
 }
 
-impl State {
+impl BudgetState {
     /// The first in line looks again whether there is room for it.
     fn wake_first(&self) {
         if let Some((_, waker)) = self.line.front() {

@@ -34,7 +34,7 @@ pub struct Break {
 /// Breaks that are listed by run; with many connections one of each. All are counted.
 pub(super) const BREAKS_LISTED: usize = 1_000;
 
-enum State {
+enum LinkState {
     Up(Box<dyn Requester>),
     /// To be made again at this time.
     Down(Box<dyn Requester>, u64),
@@ -51,7 +51,7 @@ pub(super) struct Repair {
 }
 
 pub(super) struct Link {
-    state: State,
+    state: LinkState,
     repair: Option<Repair>,
     random: Random,
     connection: u32,
@@ -81,7 +81,7 @@ impl Link {
     ) -> Self {
         let seed = repair.as_ref().map_or(0, |repair| repair.policy.seed);
         Self {
-            state: State::Up(requester),
+            state: LinkState::Up(requester),
             repair,
             // Streams of schedules begin at 0.
             random: Random::new(seed, u64::from(connection) | 1 << 40),
@@ -95,20 +95,20 @@ impl Link {
     }
 
     pub(super) fn up(&mut self) -> Option<&mut dyn Requester> {
-        if let State::Up(requester) = &mut self.state { Some(&mut **requester) } else { None }
+        if let LinkState::Up(requester) = &mut self.state { Some(&mut **requester) } else { None }
     }
 
     pub(super) fn ready(&self) -> Option<&dyn Requester> {
-        if let State::Up(requester) = &self.state { Some(&**requester) } else { None }
+        if let LinkState::Up(requester) = &self.state { Some(&**requester) } else { None }
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, LinkState::Up(_))
     }
 
     /// It is broken, and nobody will make it again.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(self.state, State::Lost(_))
+        matches!(self.state, LinkState::Lost(_))
     }
 
     /// It broke.
@@ -118,9 +118,11 @@ impl Link {
             let cause = error.to_string();
             self.breaks.push(Break { at_ns, connection: self.connection, cause, back_at_ns: None });
         }
-        self.state = match std::mem::replace(&mut self.state, State::Lost(None)) {
-            State::Up(requester) if self.repair.is_some() => State::Down(requester, self.next_try_ns(now)),
-            State::Up(requester) => State::Lost(Some(requester)),
+        self.state = match std::mem::replace(&mut self.state, LinkState::Lost(None)) {
+            LinkState::Up(requester) if self.repair.is_some() => {
+                LinkState::Down(requester, self.next_try_ns(now))
+            }
+            LinkState::Up(requester) => LinkState::Lost(Some(requester)),
             other => other,
         };
         self.last_error = Some(error);
@@ -128,15 +130,15 @@ impl Link {
 
     /// Goes on with making it again; true if it has just come back.
     pub(super) fn mend(&mut self, now: u64) -> bool {
-        match std::mem::replace(&mut self.state, State::Lost(None)) {
-            State::Down(requester, at_ns) if now >= at_ns => {
+        match std::mem::replace(&mut self.state, LinkState::Lost(None)) {
+            LinkState::Down(requester, at_ns) if now >= at_ns => {
                 if let Some(repair) = &self.repair {
                     let coming = repair.mender.hand_over(requester);
                     return self.take_back(coming, now);
                 }
-                self.state = State::Lost(Some(requester));
+                self.state = LinkState::Lost(Some(requester));
             }
-            State::Mending(coming) => return self.take_back(coming, now),
+            LinkState::Mending(coming) => return self.take_back(coming, now),
             other => self.state = other,
         }
         false
@@ -145,7 +147,7 @@ impl Link {
     fn take_back(&mut self, coming: Receiver<Mended>, now: u64) -> bool {
         match coming.try_recv() {
             Ok((requester, Ok(()))) => {
-                self.state = State::Up(requester);
+                self.state = LinkState::Up(requester);
                 self.attempts = 0;
                 self.last_error = None;
                 if let Some(last) = self.breaks.last_mut().filter(|last| last.back_at_ns.is_none()) {
@@ -155,11 +157,11 @@ impl Link {
             }
             Ok((requester, Err(error))) => {
                 self.last_error = Some(error);
-                self.state = State::Down(requester, self.next_try_ns(now));
+                self.state = LinkState::Down(requester, self.next_try_ns(now));
                 false
             }
             Err(TryRecvError::Empty) => {
-                self.state = State::Mending(coming);
+                self.state = LinkState::Mending(coming);
                 false
             }
             Err(TryRecvError::Disconnected) => false,
@@ -178,9 +180,9 @@ impl Link {
     /// When to call [`Link::mend`] again.
     pub(super) fn next_event_ns(&self, now: u64) -> u64 {
         match &self.state {
-            State::Up(_) | State::Lost(_) => u64::MAX,
-            State::Down(_, at_ns) => *at_ns,
-            State::Mending(_) => now + LOOK_AGAIN_NS,
+            LinkState::Up(_) | LinkState::Lost(_) => u64::MAX,
+            LinkState::Down(_, at_ns) => *at_ns,
+            LinkState::Mending(_) => now + LOOK_AGAIN_NS,
         }
     }
 
@@ -188,10 +190,10 @@ impl Link {
     pub(super) fn end(self, patience: Duration) -> LinkEnd {
         let attempts = self.attempts;
         let (requester, broken) = match self.state {
-            State::Up(requester) => (Some(requester), false),
-            State::Down(requester, _) => (Some(requester), true),
-            State::Lost(requester) => (requester, true),
-            State::Mending(coming) => {
+            LinkState::Up(requester) => (Some(requester), false),
+            LinkState::Down(requester, _) => (Some(requester), true),
+            LinkState::Lost(requester) => (requester, true),
+            LinkState::Mending(coming) => {
                 (coming.recv_timeout(patience).ok().map(|(requester, _)| requester), true)
             }
         };

@@ -162,7 +162,7 @@ impl Door {
     }
 
     fn receive(&self, number: u64, stream: TcpStream, peer: SocketAddr) {
-        let admit = || Place::take(&self.busy);
+        let admit = || CoordinatorPlace::take(&self.busy);
         let shaken = with_coordinator(stream, &self.config, &self.options.key, &Version::own(), admit);
         self.is_known(number);
         let (mut link, place) = match shaken {
@@ -180,9 +180,9 @@ impl Door {
 }
 
 /// The place of the one coordinator.
-struct Place<'a>(&'a AtomicBool);
+struct CoordinatorPlace<'a>(&'a AtomicBool);
 
-impl<'a> Place<'a> {
+impl<'a> CoordinatorPlace<'a> {
     fn take(busy: &'a AtomicBool) -> Result<Self, RemoteError> {
         if busy.swap(true, Ordering::AcqRel) {
             return Err(RemoteError::Refused("the agent is busy with another coordinator".to_owned()));
@@ -191,7 +191,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CoordinatorPlace<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -68,7 +68,7 @@ fn head(host: &str, path: &str, authorization: Option<&str>) -> String {
 }
 
 /// A complete answer: status, where its body begins, and where it ends.
-struct Answer {
+struct HttpResponse {
     status: u16,
     body: std::ops::Range<usize>,
 }
@@ -81,10 +81,10 @@ struct Head {
     length: Option<usize>,
 }
 
-fn parse(data: &[u8], address: &str) -> Result<Option<Answer>, RequesterError> {
+fn parse(data: &[u8], address: &str) -> Result<Option<HttpResponse>, RequesterError> {
     let Some(Head { status, body, length }) = parse_head(data, address)? else { return Ok(None) };
     let length = length.unwrap_or(0);
-    Ok((data.len() - body >= length).then(|| Answer { status, body: body..body + length }))
+    Ok((data.len() - body >= length).then(|| HttpResponse { status, body: body..body + length }))
 }
 
 fn parse_head(data: &[u8], address: &str) -> Result<Option<Head>, RequesterError> {

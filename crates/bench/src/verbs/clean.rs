@@ -48,7 +48,7 @@ fn system(text: &str) -> Result<String, String> {
 
 pub(super) fn run(arguments: &CleanArguments) -> Result<ExitCode, Failure> {
     let settings = credentials::resolve(&arguments.set)?;
-    let place = Place { arguments, settings };
+    let place = ServerToClean { arguments, settings };
     let found = place.find(Deed::List, &[]).map_err(|error| place.without_secrets(&error))?;
     let json = arguments.output == Output::Json;
     if !json {
@@ -88,12 +88,12 @@ fn confirmed(count: usize) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-struct Place<'a> {
+struct ServerToClean<'a> {
     arguments: &'a CleanArguments,
     settings: BTreeMap<String, String>,
 }
 
-impl Place<'_> {
+impl ServerToClean<'_> {
     fn find(&self, deed: Deed, only: &[LeftOver]) -> Result<Vec<LeftOver>, Failure> {
         let CleanArguments { system, address, .. } = self.arguments;
         if system == NETEM {

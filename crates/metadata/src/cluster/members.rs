@@ -37,7 +37,7 @@ pub fn next_member_change(
     leader: ReplicaId,
     caught_up: impl Fn(ReplicaId) -> bool,
 ) -> Option<Step> {
-    next(&Wanted { voters: target, learners: &[] }, voters, learners, leader, caught_up)
+    next(&WantedMembers { voters: target, learners: &[] }, voters, learners, leader, caught_up)
 }
 
 /// As [`next_member_change`], for group 0, in which some only follow. A voter that is to follow from now on is taken out
@@ -49,17 +49,17 @@ pub fn next_controller_change(
     leader: ReplicaId,
     caught_up: impl Fn(ReplicaId) -> bool,
 ) -> Option<Step> {
-    let wanted = Wanted { voters: &wanted.voters, learners: &wanted.learners };
+    let wanted = WantedMembers { voters: &wanted.voters, learners: &wanted.learners };
     next(&wanted, voters, learners, leader, caught_up)
 }
 
-struct Wanted<'a> {
+struct WantedMembers<'a> {
     voters: &'a [ReplicaId],
     learners: &'a [ReplicaId],
 }
 
 fn next(
-    wanted: &Wanted<'_>,
+    wanted: &WantedMembers<'_>,
     voters: &[ReplicaId],
     learners: &[ReplicaId],
     leader: ReplicaId,

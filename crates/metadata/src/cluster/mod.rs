@@ -10,5 +10,5 @@ mod quorum;
 pub use balance::{LeaderMove, preferred_leader_moves};
 pub use leaders::{Leader, Leaders};
 pub use members::{Step, next_controller_change, next_member_change};
-pub(crate) use placement::{Place, place};
+pub(crate) use placement::{PlacementNode, place};
 pub use quorum::{ControllerMembers, controller_members};

@@ -6,7 +6,7 @@ use tailrace_types::{NodeId, TopicId};
 
 /// A node that can hold replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PlacementNode {
     pub(crate) node: NodeId,
     pub(crate) rack: Option<String>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Place {
 ///
 /// There must be `replicas` places at least, and `replicas` is at least 1.
 pub(crate) fn place(
-    places: &[Place],
+    places: &[PlacementNode],
     topic: TopicId,
     partitions: std::ops::Range<usize>,
     replicas: usize,
@@ -38,7 +38,7 @@ struct Row {
 }
 
 impl Row {
-    fn new(places: &[Place]) -> Self {
+    fn new(places: &[PlacementNode]) -> Self {
         let mut racks: BTreeMap<Option<&str>, Vec<NodeId>> = BTreeMap::new();
         if places.iter().all(|place| place.rack.is_some()) {
             for place in places {
@@ -98,8 +98,8 @@ mod tests {
 
     use super::*;
 
-    fn places(racks: &[Option<u8>]) -> Vec<Place> {
-        let place = |(number, rack): (usize, &Option<u8>)| Place {
+    fn places(racks: &[Option<u8>]) -> Vec<PlacementNode> {
+        let place = |(number, rack): (usize, &Option<u8>)| PlacementNode {
             node: NodeId(number as i32),
             rack: rack.map(|rack| format!("r{rack}")),
         };

@@ -6,7 +6,7 @@ use tailrace_types::{NodeId, PartitionId, ReplicaId, TopicId};
 
 use super::decision::{Records, existing, partition};
 use super::error::ControlError;
-use crate::cluster::{Place, place};
+use crate::cluster::{PlacementNode, place};
 use crate::image::{MetadataImage, PartitionImage, TopicImage};
 use crate::record::MetadataRecord;
 
@@ -17,10 +17,10 @@ pub(super) fn chosen(
     partitions: std::ops::Range<i32>,
     replication_factor: i16,
 ) -> Result<Vec<Vec<ReplicaId>>, ControlError> {
-    let places: Vec<Place> = image
+    let places: Vec<PlacementNode> = image
         .nodes()
         .filter(|node| !node.fenced)
-        .map(|node| Place { node: node.registration.node, rack: node.registration.rack.clone() })
+        .map(|node| PlacementNode { node: node.registration.node, rack: node.registration.rack.clone() })
         .collect();
     let live = if image.founder().is_some() { places.len() } else { 1 };
     let wanted = usize::try_from(replication_factor).unwrap_or(0);

@@ -12,7 +12,7 @@ use tailrace_types::{
     NodeId, Offset, PartitionId, RaftGroup, TimestampMs, TopicId, TopicName, TopicPartition,
 };
 
-use super::node::{Place, Running, Slot, folder, replica_options, small_segments};
+use super::node::{Membership, Running, Slot, folder, replica_options, small_segments};
 use super::options::{Bug, CONTROLLER};
 use super::sim::Sim;
 use super::upkeep::Upkeep;
@@ -28,19 +28,19 @@ const STRICT: Policy = Policy {
 const PATIENCE_MS: u64 = 5_000;
 
 /// What a node is to have of a partition.
-enum Wanted {
+enum WantedReplica {
     Nothing,
     Solo,
     Replica { id: ReplicaId, founders: Vec<ReplicaId> },
 }
 
-fn wanted(topic: &TopicImage, number: PartitionId, node: NodeId) -> Wanted {
-    let Some(partition) = topic.partition(number) else { return Wanted::Nothing };
-    let Some(own) = partition.present_on(node) else { return Wanted::Nothing };
+fn wanted(topic: &TopicImage, number: PartitionId, node: NodeId) -> WantedReplica {
+    let Some(partition) = topic.partition(number) else { return WantedReplica::Nothing };
+    let Some(own) = partition.present_on(node) else { return WantedReplica::Nothing };
     if partition.founders == [own] && partition.replicas == [own] && !partition.is_reassigned() {
-        return Wanted::Solo;
+        return WantedReplica::Solo;
     }
-    Wanted::Replica { id: own, founders: partition.founders.clone() }
+    WantedReplica::Replica { id: own, founders: partition.founders.clone() }
 }
 
 pub(super) fn metadata_partition() -> Result<TopicPartition, String> {
@@ -89,7 +89,7 @@ impl World {
     pub(super) fn start(&mut self, number: u64) -> Result<(), String> {
         let (now_ms, seed) = (self.now_ms, self.rng.next_u64());
         let Some(node) = self.nodes.get_mut(&number) else { return Ok(()) };
-        let Some(Place { replica, founders }) = node.place.clone() else { return Ok(()) };
+        let Some(Membership { replica, founders }) = node.place.clone() else { return Ok(()) };
         let (now, own) = (node.wall(now_ms), node.id());
         let store = LogStore::new(node.disk.clone(), 16);
         let controller = Controller::new(fixed(own)).map_err(|error| error.to_string())?;
@@ -223,9 +223,10 @@ impl World {
         let Some(node) = self.nodes.get_mut(&number) else { return };
         let open = node.slot(group).map(|slot| (slot.replica, slot.core.is_some()));
         match (wanted(topic, id.partition, own), open) {
-            (Wanted::Nothing, None) | (Wanted::Solo, Some(_)) => {}
-            (Wanted::Nothing, Some(_)) => self.close_partition(number, topic, id, true),
-            (Wanted::Replica { id: replica, .. }, Some((open, is_open))) if open == replica && is_open => {}
+            (WantedReplica::Nothing, None) | (WantedReplica::Solo, Some(_)) => {}
+            (WantedReplica::Nothing, Some(_)) => self.close_partition(number, topic, id, true),
+            (WantedReplica::Replica { id: replica, .. }, Some((open, is_open)))
+                if open == replica && is_open => {}
             (_, Some(_)) => {
                 self.close_partition(number, topic, id, false);
                 self.open_partition(number, id);
@@ -276,9 +277,9 @@ impl World {
         let Some(topic) = running.image.topic(id.topic.as_str()).cloned() else { return };
         let group = RaftGroup { topic: topic.id, partition: id.partition };
         let replica = match wanted(&topic, id.partition, own) {
-            Wanted::Nothing => return,
-            Wanted::Solo => None,
-            Wanted::Replica { id, founders } => Some((id, founders)),
+            WantedReplica::Nothing => return,
+            WantedReplica::Solo => None,
+            WantedReplica::Replica { id, founders } => Some((id, founders)),
         };
         let replica_id = replica.as_ref().map_or(ReplicaId::new(own, 1), |(id, _)| *id);
         let is_first = replica.as_ref().is_some_and(|(id, founders)| founders.first() == Some(id));

@@ -32,7 +32,7 @@ pub use self::options::{Bug, ClusterOptions, ClusterReport};
 
 use self::faults::QUIET_MS;
 use self::messages::{Call, Request, Response};
-use self::node::Place;
+use self::node::Membership;
 use self::options::{DATA_TOPIC, OUT_TOPIC};
 use self::sim::{Sim, Tasks};
 use self::tasks::Owner;
@@ -282,7 +282,7 @@ async fn join(sim: Sim, number: u64) {
                 let mut world = sim.world();
                 world.count("a node joined");
                 if let Some(node) = world.nodes.get_mut(&number) {
-                    (node.place, node.is_joining) = (Some(Place { replica, founders }), false);
+                    (node.place, node.is_joining) = (Some(Membership { replica, founders }), false);
                 }
                 return;
             }

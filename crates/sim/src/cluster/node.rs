@@ -23,7 +23,7 @@ pub(super) const DATA: &str = "/data";
 
 /// A node's place in the cluster, as its disk remembers it.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct Membership {
     pub(super) replica: ReplicaId,
     pub(super) founders: Vec<ReplicaId>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Node {
     /// Names the disk; random.
     pub(super) directory: [u8; 16],
     /// Goes with the disk.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Membership>,
     /// The newest replica of each group that was begun here; goes with the disk, too. The server's journal of replicas.
     pub(super) begun: BTreeMap<RaftGroup, ReplicaId>,
     /// Counts processes.

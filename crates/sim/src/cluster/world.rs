@@ -11,7 +11,7 @@ use tailrace_types::{NodeId, ProducerId};
 use super::faults::{self, End, Fault};
 use super::history::History;
 use super::messages::{Call, Letter, Response};
-use super::node::{self, Node, Place};
+use super::node::{self, Membership, Node};
 use super::options::{Bug, CONTROLLER, ClusterOptions};
 use super::tasks::{Owner, Turn, Work};
 use crate::network::{Network, Weather};
@@ -113,7 +113,7 @@ impl World {
             let mut directory = [number as u8; 16];
             directory[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
             let own = ReplicaId::new(NodeId(number as i32), 1);
-            let place = (number == 1).then(|| Place { replica: own, founders: vec![own] });
+            let place = (number == 1).then(|| Membership { replica: own, founders: vec![own] });
             let node = Node {
                 number,
                 disk,

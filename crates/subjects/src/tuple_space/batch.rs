@@ -3,7 +3,7 @@
 
 use super::clock::Time;
 use super::conflict::is_late;
-use super::core::Place;
+use super::core::LeafLocation;
 use super::directory::Entry;
 use super::epoch::{self, Guard};
 use super::inner::Inner;
@@ -78,11 +78,11 @@ struct Probe<'g, V: Clone + Send + 'static> {
     entry: &'g Entry<V>,
     table: &'g Table<V>,
     hash: u64,
-    state: State<'g, V>,
+    state: ProbeState<'g, V>,
 }
 
 #[derive(Clone, Copy)]
-enum State<'g, V> {
+enum ProbeState<'g, V> {
     /// Nothing there, and no sign of anything newer.
     Absent,
     /// This may be it.
@@ -136,7 +136,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 let hash = entry.hash(&self.core, words);
                 let table = entry.shape.head(guard);
                 table.prefetch_home(hash);
-                probes.push(Probe { entry, table, hash, state: State::Absent });
+                probes.push(Probe { entry, table, hash, state: ProbeState::Absent });
             }
             counts[index] = (probes.len() - before) as u16;
         }
@@ -164,12 +164,12 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[inline]
     fn collect(&self, probe: &Probe<'_, V>, words: &Words<'_>, time: Time, values: &mut Vec<V>) -> bool {
         let leaf = match probe.state {
-            State::Absent => return true,
-            State::Unclear => return false,
-            State::Candidate(leaf) => leaf,
+            ProbeState::Absent => return true,
+            ProbeState::Unclear => return false,
+            ProbeState::Candidate(leaf) => leaf,
         };
         if !probe.entry.key.matches(leaf.text(), words)
-            || is_late(self.core.settle(leaf, Place::Table(probe.entry.key, probe.hash)), time)
+            || is_late(self.core.settle(leaf, LeafLocation::Table(probe.entry.key, probe.hash)), time)
         {
             return false;
         }
@@ -185,27 +185,27 @@ fn peek<'g, V: Clone + Send + 'static>(
     hash: u64,
     time: Time,
     guard: &'g Guard,
-) -> State<'g, V> {
+) -> ProbeState<'g, V> {
     if is_late(table.dropped(), time) {
-        return State::Unclear;
+        return ProbeState::Unclear;
     }
     let home = table.home(hash);
     for index in home..home + table.capacity() {
         let word = table.load(index, guard);
         if word.is_empty() {
-            return State::Absent;
+            return ProbeState::Absent;
         }
         if word.is_candidate(hash) {
-            let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = word.decode() else { return State::Unclear };
+            let (Slot::Leaf(leaf) | Slot::Frozen(leaf)) = word.decode() else { return ProbeState::Unclear };
             prefetch(leaf.as_ptr());
             prefetch(leaf.as_ptr().wrapping_byte_add(48));
-            return State::Candidate(leaf);
+            return ProbeState::Candidate(leaf);
         }
         match word.decode() {
             Slot::Leaf(_) | Slot::Frozen(_) => {}
             Slot::Deleted(removed) if !is_late(removed, time) => {}
-            _ => return State::Unclear,
+            _ => return ProbeState::Unclear,
         }
     }
-    State::Unclear
+    ProbeState::Unclear
 }

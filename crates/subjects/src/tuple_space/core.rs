@@ -26,7 +26,7 @@ pub(crate) struct Core {
 
 /// Where a leaf lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum LeafLocation {
     /// In the table of this shape, under this hash.
     Table(ShapeKey, u64),
     /// The leaf is the root of the trie.
@@ -34,7 +34,7 @@ pub(crate) enum Place {
 }
 
 struct Kept {
-    place: Place,
+    place: LeafLocation,
     next: *mut Kept,
 }
 
@@ -54,7 +54,7 @@ impl Core {
     /// When this leaf's version began; decides it if nobody has. This is the linearization point of the write that made the leaf:
     /// the reading of the clock whose result becomes the stamp.
     #[inline]
-    pub(crate) fn settle<V: Clone>(&self, leaf: LeafRef<'_, V>, place: Place) -> Time {
+    pub(crate) fn settle<V: Clone>(&self, leaf: LeafRef<'_, V>, place: LeafLocation) -> Time {
         match leaf.meta() {
             Meta::Stamped(time) => time,
             Meta::Kept(history) => history.stamp,
@@ -63,7 +63,7 @@ impl Core {
     }
 
     #[cold]
-    fn decide<V: Clone>(&self, leaf: LeafRef<'_, V>, place: Place) -> Time {
+    fn decide<V: Clone>(&self, leaf: LeafRef<'_, V>, place: LeafLocation) -> Time {
         loop {
             let meta = leaf.meta();
             let replaced = match meta {
@@ -127,7 +127,7 @@ impl Core {
         }
     }
 
-    fn push_kept(&self, place: Place) {
+    fn push_kept(&self, place: LeafLocation) {
         let new = Box::into_raw(Box::new(Kept { place, next: ptr::null_mut() }));
         let mut head = self.kept.load(Ordering::Relaxed);
         loop {
@@ -148,7 +148,7 @@ impl Core {
 
     /// The places that are listed now, newest first; only for who has the matcher alone.
     #[cfg(all(test, not(shuttle)))]
-    pub(crate) fn listed(&self) -> Vec<(*const (), Place)> {
+    pub(crate) fn listed(&self) -> Vec<(*const (), LeafLocation)> {
         let mut entry = self.kept.load(Ordering::SeqCst);
         let mut listed = Vec::new();
         // SAFETY: entries live until they are taken from the stack, which nobody else does now.
@@ -161,7 +161,7 @@ impl Core {
 
     /// Calls `trim` for every place that may have a history; where it gives false, the place is kept for the next time. After `trim` has
     /// dropped a history it must look once more whether the place has another one by now.
-    pub(crate) fn tidy(&self, mut trim: impl FnMut(Place) -> bool) {
+    pub(crate) fn tidy(&self, mut trim: impl FnMut(LeafLocation) -> bool) {
         let mut entry = self.kept.swap(ptr::null_mut(), Ordering::SeqCst);
         while !entry.is_null() {
             // SAFETY: every entry came from a box, and the swap has given the whole stack to this thread.

@@ -1,7 +1,7 @@
 //! What readers, writers and snapshots of one matcher share.
 
 use super::conflict::is_late;
-use super::core::{Core, Place};
+use super::core::{Core, LeafLocation};
 use super::counts::Counts;
 use super::directory::Directory;
 use super::epoch::{self, Guard};
@@ -52,7 +52,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[inline]
     pub(super) fn trie_is_empty(&self, time: u64, guard: &Guard) -> bool {
         let Some(root) = self.trie_root(guard) else { return true };
-        let late = is_late(self.core.settle(root, Place::Trie), time);
+        let late = is_late(self.core.settle(root, LeafLocation::Trie), time);
         !late && matches!(root.held(), Held::Trie(trie) if trie.is_empty())
     }
 
@@ -66,11 +66,11 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
     #[cold]
     pub(super) fn tidy(&self, guard: &Guard) {
         self.core.tidy(|place| match place {
-            Place::Table(key, hash) => {
+            LeafLocation::Table(key, hash) => {
                 let shape = self.directory(guard).get(key);
                 shape.is_none_or(|shape| shape.trim(&self.core, hash, guard))
             }
-            Place::Trie => loop {
+            LeafLocation::Trie => loop {
                 let Some(root) = self.trie_root(guard) else { break true };
                 self.core.settle(root, place);
                 let had_history = matches!(root.meta(), Meta::Kept(_));

@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 
 use super::clock::Time;
 use super::conflict::{Conflict, is_late};
-use super::core::Place;
+use super::core::LeafLocation;
 use super::epoch::Guard;
 use super::inner::Inner;
 use super::leaf::{Held, LeafRef, Meta};
@@ -54,7 +54,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 }
                 let is_it = |leaf: LeafRef<'g, V>| entry.key.matches(leaf.text(), words);
                 if let Some(leaf) = entry.shape.find(core, table, hash, is_it, time, guard)? {
-                    if is_late(core.settle(leaf, Place::Table(entry.key, hash)), time) {
+                    if is_late(core.settle(leaf, LeafLocation::Table(entry.key, hash)), time) {
                         return Err(Conflict);
                     }
                     if !leaf.view().is_none() && !found(leaf.view()) {
@@ -64,7 +64,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             }
         }
         let Some(root) = self.trie_root(guard) else { return Ok(()) };
-        if is_late(core.settle(root, Place::Trie), time) {
+        if is_late(core.settle(root, LeafLocation::Trie), time) {
             return Err(Conflict);
         }
         if let Held::Trie(trie) = root.held() {
@@ -121,18 +121,18 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             // What was removed later than a live snapshot is kept for it: no mark can hide it.
             let found_now = entry.shape.find(core, entry.shape.head(guard), hash, is_it, Time::MAX, guard);
             if let Ok(Some(leaf)) = found_now {
-                found(self.version(leaf, Place::Table(entry.key, hash), time).view());
+                found(self.version(leaf, LeafLocation::Table(entry.key, hash), time).view());
             }
         }
         if let Some(root) = self.trie_root(guard)
-            && let Held::Trie(trie) = self.version(root, Place::Trie, time)
+            && let Held::Trie(trie) = self.version(root, LeafLocation::Trie, time)
         {
             trie.for_each_match(words.subject, found);
         }
     }
 
     /// What a leaf held at the time of a live snapshot: who was subscribed to its pattern.
-    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: Place, time: Time) -> Held<'g, V> {
+    pub(crate) fn version<'g>(&self, leaf: LeafRef<'g, V>, place: LeafLocation, time: Time) -> Held<'g, V> {
         if self.core.settle(leaf, place) <= time {
             return leaf.held();
         }

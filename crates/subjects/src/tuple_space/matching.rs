@@ -12,8 +12,8 @@ const ATTEMPTS: usize = 16;
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
     /// Collects who is subscribed, as of one moment within this call.
-    pub(super) fn find_all<'g>(&self, words: &Words<'_>, found: &mut Found<'g, V>, guard: &'g Guard) {
-        let attempt = |time, found: &mut Found<'g, V>| {
+    pub(super) fn find_all<'g>(&self, words: &Words<'_>, found: &mut Hits<'g, V>, guard: &'g Guard) {
+        let attempt = |time, found: &mut Hits<'g, V>| {
             found.clear();
             let push = |view| {
                 found.push(view);
@@ -77,13 +77,13 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
 }
 
 /// What a lookup has found, of which the first hits need no allocation.
-pub(super) struct Found<'g, V> {
+pub(super) struct Hits<'g, V> {
     first: [View<'g, V>; 8],
     len: usize,
     rest: Vec<View<'g, V>>,
 }
 
-impl<'g, V: Clone> Found<'g, V> {
+impl<'g, V: Clone> Hits<'g, V> {
     pub(super) fn new() -> Self {
         Self { first: [View::None; 8], len: 0, rest: Vec::new() }
     }

@@ -79,7 +79,7 @@ pub use table::MIGRATION_SLOTS;
 pub use writing::Subscription;
 
 use self::inner::Inner;
-use self::matching::Found;
+use self::matching::Hits;
 use crate::{Dialect, Limits, Matcher, Pattern, SubscribeError, TextError};
 
 /// The default matcher. See the module's documentation.
@@ -154,7 +154,7 @@ impl<V: Clone + Send + Sync + 'static> TupleSpace<V> {
         let mut words = self.inner.no_words();
         self.inner.read(&mut words, subject)?;
         let guard = &epoch::pin();
-        let mut found = Found::new();
+        let mut found = Hits::new();
         self.inner.find_all(&words, &mut found, guard);
         found.for_each(|view| view.for_each(&mut f));
         Ok(())

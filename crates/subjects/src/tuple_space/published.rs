@@ -4,7 +4,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use super::core::{Core, Place, retire};
+use super::core::{Core, LeafLocation, retire};
 use super::epoch::{Guard, free_box};
 use super::leaf::{Content, Held, Leaf, LeafRef};
 use super::sync::{AtomicPtr, Ordering};
@@ -79,7 +79,7 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
             };
             let (trie, result) = change(trie)?;
             if let Some(old) = old {
-                core.settle(old, Place::Trie);
+                core.settle(old, LeafLocation::Trie);
             }
             let old = old.map_or(ptr::null_mut(), LeafRef::as_ptr);
             let new = Leaf::allocate(b"", Content::Trie(Arc::new(trie)), old);
@@ -90,7 +90,7 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
             }
             // SAFETY: it can be retired only by who replaces it, and this thread is pinned.
             if let Some(new) = unsafe { LeafRef::new(new) } {
-                core.settle(new, Place::Trie);
+                core.settle(new, LeafLocation::Trie);
             }
             if !old.is_null() {
                 // SAFETY: the exchange took it out of its only place, and its successor is settled.

@@ -3,7 +3,7 @@
 
 use super::clock::Time;
 use super::conflict::{Conflict, is_late};
-use super::core::{Core, Place, retire};
+use super::core::{Core, LeafLocation, retire};
 use super::epoch::{Guard, free_box};
 use super::leaf::{Leaf, LeafRef, Meta};
 use super::release::retire_table;
@@ -127,7 +127,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         value: &V,
         guard: &Guard,
     ) -> Option<Result<SubscriberId, NotHere>> {
-        let place = Place::Table(self.key, hash);
+        let place = LeafLocation::Table(self.key, hash);
         match table.seek(core, hash, |leaf| leaf.text() == text, guard) {
             Seek::Vacant(index) => {
                 let new = Leaf::allocate(text, Subscribers::One(0, value.clone()), std::ptr::null_mut());
@@ -175,7 +175,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         id: SubscriberId,
         guard: &Guard,
     ) -> Option<bool> {
-        let place = Place::Table(self.key, hash);
+        let place = LeafLocation::Table(self.key, hash);
         let is_it = |leaf: LeafRef<'_, V>| {
             leaf.view().contains(id) && core.hasher.hash(core.dialect, leaf.text()) == hash
         };
@@ -215,7 +215,7 @@ impl<V: Clone + Send + 'static> Shape<V> {
         let is_it = |leaf: LeafRef<'_, V>| core.hasher.hash(core.dialect, leaf.text()) == hash;
         match table.seek(core, hash, is_it, guard) {
             Seek::Found(index, word, leaf) => {
-                core.settle(leaf, Place::Table(self.key, hash));
+                core.settle(leaf, LeafLocation::Table(self.key, hash));
                 let had_history = matches!(leaf.meta(), Meta::Kept(_));
                 if !core.trim(leaf, guard) {
                     return Some(false);
@@ -382,10 +382,10 @@ fn publish<'g, V: Clone + Send + 'static>(
     index: usize,
     from: Word<'g, V>,
     new: *mut Leaf<V>,
-    place: Place,
+    place: LeafLocation,
     _guard: &'g Guard,
 ) -> Option<LeafRef<'g, V>> {
-    let Place::Table(_, hash) = place else { unreachable!("a table's leaf") };
+    let LeafLocation::Table(_, hash) = place else { unreachable!("a table's leaf") };
     // SAFETY: nobody else has the leaf yet; once it is published it can be retired only by who takes it out of its slot, and this
     // thread is pinned.
     let leaf = unsafe { LeafRef::new(new) }?;

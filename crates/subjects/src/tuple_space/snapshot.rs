@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::clock::Time;
-use super::core::Place;
+use super::core::LeafLocation;
 use super::epoch;
 use super::inner::Inner;
 use super::leaf::Held;
@@ -125,14 +125,14 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
                 shape.bucket(&inner.core, bits, bucket, &mut leaves, guard);
                 for leaf in leaves {
                     let hash = inner.core.hasher.hash(inner.core.dialect, leaf.text());
-                    let view = inner.version(leaf, Place::Table(key, hash), time).view();
+                    let view = inner.version(leaf, LeafLocation::Table(key, hash), time).view();
                     f(leaf.text(), view);
                 }
             }
         }
         let guard = &epoch::pin();
         if let Some(root) = inner.trie_root(guard)
-            && let Held::Trie(trie) = inner.version(root, Place::Trie, time)
+            && let Held::Trie(trie) = inner.version(root, LeafLocation::Trie, time)
         {
             trie.for_each(inner.core.dialect, f);
         }

@@ -8,7 +8,7 @@ use tailrace_records::Record;
 
 /// Where a record comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct RecordOrigin<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
 }
@@ -57,7 +57,7 @@ impl Format {
     }
 
     /// Writes a record.
-    pub(crate) fn write(&self, place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, place: RecordOrigin<'_>, record: &Record<'_>, out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(text) => out.extend_from_slice(text),

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use tailrace_cli::text::json::{bytes, string};
 use tailrace_records::Record;
 
-use super::format::Place;
+use super::format::RecordOrigin;
 
 /// Writes a record, without a line end.
-pub(crate) fn write_record(place: Place<'_>, record: &Record<'_>, out: &mut Vec<u8>) {
+pub(crate) fn write_record(place: RecordOrigin<'_>, record: &Record<'_>, out: &mut Vec<u8>) {
     // Writing to memory does not fail.
     out.extend_from_slice(b"{\"topic\":");
     string(place.topic, out);

@@ -26,7 +26,7 @@ use crate::interrupt::{FINISH, Interrupt, Stop, ended};
 
 pub(crate) use arguments::ConsumeArguments;
 use fetcher::Fetcher;
-pub(crate) use format::Place;
+pub(crate) use format::RecordOrigin;
 pub(crate) use json::write_record as write_json_record;
 pub(crate) use printer::DECOMPRESSED_BYTES_MAX;
 use printer::{Printed, Printer};

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 use super::aborted::AbortedFilter;
 use super::fetcher::{Chunk, Damage, damaged};
-use super::format::{Format, Place};
+use super::format::{Format, RecordOrigin};
 use super::json;
 use super::range::Range;
 
@@ -143,7 +143,7 @@ impl Printer {
             if offset < range.from || range.until.is_some_and(|until| offset >= until) {
                 continue;
             }
-            let place = Place { topic: &self.topic, partition };
+            let place = RecordOrigin { topic: &self.topic, partition };
             match &self.style {
                 Style::Format(format) => format.write(place, &record, &mut self.buffer),
                 Style::Json => {

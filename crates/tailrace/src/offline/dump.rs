@@ -16,7 +16,7 @@ use tailrace_types::Offset;
 
 use super::arguments::DumpArguments;
 use super::folders::partitions;
-use crate::consume::{DECOMPRESSED_BYTES_MAX, Place, write_json_record};
+use crate::consume::{DECOMPRESSED_BYTES_MAX, RecordOrigin, write_json_record};
 
 /// Damage is said on standard error, and the dump goes on with the next segment.
 pub(super) fn run(arguments: &DumpArguments) -> Result<ExitCode, Failure> {
@@ -101,7 +101,9 @@ impl<W: Write> Dumper<'_, W> {
             };
             line.clear();
             match self.arguments.output {
-                Output::Json => write_json_record(Place { topic: &topic, partition }, &record, &mut line),
+                Output::Json => {
+                    write_json_record(RecordOrigin { topic: &topic, partition }, &record, &mut line)
+                }
                 Output::Text => line.extend_from_slice(text_of_record(&record).as_bytes()),
             }
             line.push(b'\n');

@@ -70,21 +70,21 @@ pub(crate) struct ReplyArguments {
 }
 
 /// Where answers come from.
-enum Answer {
+enum ReplySource {
     Text(Template),
     Echo,
     Command(String),
 }
 
 impl ReplyArguments {
-    fn answer(&self) -> Result<Answer, Failure> {
+    fn answer(&self) -> Result<ReplySource, Failure> {
         Ok(match (&self.text, &self.command) {
             (Some(text), _) if self.template => {
-                Answer::Text(Template::parse(text, true).map_err(failure::usage)?)
+                ReplySource::Text(Template::parse(text, true).map_err(failure::usage)?)
             }
-            (Some(text), _) => Answer::Text(Template::plain(text.as_bytes())),
-            (None, Some(command)) => Answer::Command(command.clone()),
-            (None, None) => Answer::Echo,
+            (Some(text), _) => ReplySource::Text(Template::plain(text.as_bytes())),
+            (None, Some(command)) => ReplySource::Command(command.clone()),
+            (None, None) => ReplySource::Echo,
         })
     }
 }
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &ReplyArguments) -> Result<ExitCode, Failure> {
 
 struct Replier<'a> {
     session: Session,
-    answer: Answer,
+    answer: ReplySource,
     headers: Option<Vec<u8>>,
     jobs: JoinSet<Done>,
     arguments: &'a ReplyArguments,
@@ -186,9 +186,9 @@ impl Replier<'_> {
         self.taken += 1;
         let number = self.taken;
         let answer = match &self.answer {
-            Answer::Text(text) => text.render(number, request.payload()),
-            Answer::Echo => request.payload().to_vec(),
-            Answer::Command(command) => {
+            ReplySource::Text(text) => text.render(number, request.payload()),
+            ReplySource::Echo => request.payload().to_vec(),
+            ReplySource::Command(command) => {
                 let job = Job {
                     command: command.clone(),
                     subject: request.subject().to_vec(),
@@ -208,7 +208,7 @@ impl Replier<'_> {
     }
 
     fn reply(&mut self, done: &Done) -> Result<(), Failure> {
-        let echoed = done.request.headers().filter(|_| matches!(self.answer, Answer::Echo));
+        let echoed = done.request.headers().filter(|_| matches!(self.answer, ReplySource::Echo));
         let own = echoed.or(self.headers.as_deref());
         let failed;
         let (headers, payload) = match &done.answer {
