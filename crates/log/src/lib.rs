@@ -7,6 +7,22 @@
 //! What this crate deliberately does not do: decide offsets, epochs or high watermarks (replication does), read a
 //! clock (times are handed in), start threads, or validate records (the records crate does). It never decodes a batch
 //! on the produce or fetch path. docs/format.md names every byte it writes.
+//!
+//! # Traps
+//!
+//! * Reads that are checked (`tailrace.read.verify.after.ms`): `verified.rs` knows which bytes were found in
+//!   order, `read.rs` asks it by `verify.rs`, and the node's `scrubber/repair.rs` has it forget what nobody reads;
+//!   an index that a read finds damaged is built again there, too.
+//! * A damaged batch: the node's scrubber finds it (`scrub.rs`), or recovery, or what reads a batch to send or
+//!   compact it. `damage.rs` keeps the range of offsets out of service, `known_damage.rs` over a restart.
+//!   replication's `raft/repair.rs` has its segment put together from the replica's own whole batches and what
+//!   others have (`mend.rs`), and the node's `partitions/lost.rs` asks for another replica where that is not
+//!   possible. Its index row stays in use: a vote needs to know which entries there are, not what is in them; and
+//!   it tells how far a bad batch reaches. Where batch and row are both bad, nothing does.
+//! * A part of a compacted log may be replaced by another replica's only if both have compacted equally far:
+//!   otherwise a key could come back whose deletion the rest has forgotten.
+//! * A segment that is closed by its age stays the last one of the list, and no later one is begun:
+//!   `Segment::is_closed` tells, and compaction takes it like any closed one.
 
 mod batches;
 mod checkpoint;

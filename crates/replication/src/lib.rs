@@ -6,6 +6,25 @@
 //!
 //! The types here take `&mut self`, are handed the time, and never wait: locks, threads and wakers belong to the
 //! server. Deliberately not here: sockets, requests, protocol error codes.
+//!
+//! # Traps
+//!
+//! * A leader that has not committed anything in its term does not know what is committed. Nobody but its own
+//!   replica is told that it leads before.
+//! * The engine's own bound on uncommitted bytes is not used: it takes off what it reads back of committed
+//!   entries, and those are read without their records. A partition took nothing any more after 64 MiB
+//!   (`raft/uncommitted.rs` counts).
+//! * The engine panics where it cannot read its log. `raft/engine.rs` makes that the end of the replica, and asks
+//!   the engine nothing more; whatever is half done then must not be published.
+//! * Members are exchanged one by one, and one that is behind is taken out first only of an even number of voters:
+//!   of an odd one its removal frees no majority, and it may come back.
+//! * A single replica's epochs begin at 0, which for raft is the term of what is not there: a log that is taken
+//!   over gets an entry of a term of its own, and everything below is snapshot.
+//! * Readers take the last stable offset first, then the list of aborted transactions, then the log. The list is
+//!   published before the offset passes a marker, and forgets one only after the log start has: any other order
+//!   lets aborted records through. Compaction is the other way round: it takes a marker out of the log only when
+//!   the list has forgotten the transaction, and a reader that holds the list from before reads again
+//!   (`PartitionReader::read_committed`); else the client would skip what follows.
 
 mod aborted;
 mod append;

@@ -1,4 +1,9 @@
 //! The `tailrace` binary: command line, configuration, wiring.
+//!
+//! # Traps
+//!
+//! * `log verify` and the plan of `log repair` run the log itself over the log's `overlay.rs`, a disk whose writes
+//!   stay in memory: nothing says the rules of recovery twice.
 
 mod args;
 mod bench;
