@@ -14,21 +14,22 @@ use tailrace_kafka_wire::messages::fetch_response::{
     PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tailrace_log::{Extent, LogSlice};
+use tailrace_log::Extent;
 use tailrace_replication::AbortedTransaction;
-use tailrace_types::{LeaderEpoch, NodeId, Offset};
+use tailrace_types::{NodeId, Offset};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
 use crate::errors::{claimed_epoch, epoch_code, read_code};
+use crate::fetch_found::Found;
 use crate::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
 use crate::outbox::ReplyPart;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Node;
 use tailrace_node::partitions::{
-    Bounds, Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadOutcome, ReadTerms, TopicTable,
+    Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadTerms, TopicTable,
 };
 use tailrace_runtime::disk::ServerDisk;
 
@@ -47,68 +48,6 @@ const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
 
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
-
-/// What a look at one partition found.
-pub(crate) struct Found {
-    pub(crate) error: ErrorCode,
-    pub(crate) bounds: Option<Bounds>,
-    diverging: Option<(LeaderEpoch, Offset)>,
-    /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
-    preferred: Option<NodeId>,
-    slice: Option<LogSlice<ServerDisk>>,
-    /// Behind the slice is more that the reader may see.
-    has_more: bool,
-    /// The aborted transactions that touch the slice, for those who read only what is committed.
-    aborted: Vec<AbortedTransaction>,
-    /// One past what is damaged for good at the offset that was asked for.
-    damaged_end: Option<Offset>,
-}
-
-impl Found {
-    fn error(error: ErrorCode) -> Self {
-        Self {
-            error,
-            bounds: None,
-            diverging: None,
-            preferred: None,
-            slice: None,
-            has_more: false,
-            aborted: Vec::new(),
-            damaged_end: None,
-        }
-    }
-
-    fn read(outcome: ReadOutcome) -> Self {
-        let ReadOutcome { bounds, slice, aborted, has_more, diverging } = outcome;
-        let bounds = Some(bounds);
-        Self { bounds, slice, aborted, has_more, diverging, ..Self::error(ErrorCode::None) }
-    }
-
-    /// A mark, or -1 where none is told.
-    pub(crate) fn mark(&self, of: impl Fn(&Bounds) -> Offset) -> i64 {
-        self.bounds.as_ref().map_or(-1, |bounds| of(bounds).get())
-    }
-
-    /// True if an incremental answer must name the partition whatever was sent before.
-    pub(crate) fn is_news(&self) -> bool {
-        self.error != ErrorCode::None
-            || self.slice.is_some()
-            || self.diverging.is_some()
-            || self.preferred.is_some()
-    }
-
-    pub(crate) fn failed(&self) -> bool {
-        self.error != ErrorCode::None
-    }
-
-    pub(crate) fn has_data(&self) -> bool {
-        self.slice.is_some()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.slice.as_ref().map_or(0, |slice| slice.extent.bytes())
-    }
-}
 
 /// Limits and conditions of one fetch.
 #[derive(Clone, Copy)]

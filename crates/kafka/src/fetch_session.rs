@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
 
-use crate::fetch::Found;
+use crate::fetch_found::Found;
 use crate::metrics::KafkaMetrics;
 
 /// Partitions of one session, and of one request. One costs about 300 bytes.

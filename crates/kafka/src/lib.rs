@@ -43,6 +43,7 @@ mod epochs;
 mod errors;
 mod feature_gate;
 mod fetch;
+mod fetch_found;
 mod fetch_session;
 mod find_coordinator;
 mod groups;

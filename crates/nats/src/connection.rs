@@ -13,14 +13,16 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
-use crate::NatsServer;
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
+use crate::front::NatsFront;
 use crate::input::Input;
 use crate::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
+use crate::places::Place;
+use crate::server::NatsServer;
 use crate::session::{Next, Session};
 use crate::websocket::ClosingFrame;
-use crate::{NatsFront, Place};
+use tailrace_runtime::metrics::ReasonLabel;
 use tailrace_runtime::transport::ByteStream;
 
 /// Bursts after which others get their turn.
@@ -63,7 +65,7 @@ enum Event {
 }
 
 /// A connection on its way.
-pub(super) struct Connection {
+struct Connection {
     server: Arc<NatsServer>,
     client: Arc<Client>,
     session: Session,
@@ -99,8 +101,32 @@ pub(crate) struct Opening {
     pub(crate) place: Place,
 }
 
+/// Serves one connection, whatever it came by.
+pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
+    let front = &server.front;
+    let peer = opening.peer;
+    front.metrics().connections_accepted.inc();
+    let connection = Connection::new(&server, opening);
+    let client = Arc::clone(connection.client());
+    let _registered = front.register(&client);
+    tracing::debug!(client = client.id, %peer, "NATS connection opened");
+    let reason = connection.run().await;
+    front.monitor().ended(&client, reason);
+    if reason.is_slow_consumer() {
+        front.metrics().slow_consumers.inc();
+        let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
+        tracing::warn!(client = client.id, %peer, name, %reason, "slow consumer cut");
+    } else {
+        tracing::debug!(client = client.id, %peer, %reason, "NATS connection closed");
+    }
+    if !reason.is_ordinary() {
+        let reason = reason.label();
+        front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
+    }
+}
+
 impl Connection {
-    pub(super) fn new(server: &Arc<NatsServer>, opening: Opening) -> Self {
+    fn new(server: &Arc<NatsServer>, opening: Opening) -> Self {
         let front = &server.front;
         let limits = front.limits().out;
         let mut closing = None;
@@ -140,12 +166,12 @@ impl Connection {
         }
     }
 
-    pub(super) fn client(&self) -> &Arc<Client> {
+    fn client(&self) -> &Arc<Client> {
         &self.client
     }
 
     /// Serves the connection to its end, and says why it ended.
-    pub(super) async fn run(mut self) -> CloseReason {
+    async fn run(mut self) -> CloseReason {
         self.flush();
         let reason = self.serve().await;
         // What was published before the end is captured all the same.

@@ -13,11 +13,9 @@ use crate::burst::Burst;
 use crate::capture::Binding;
 use crate::client::Client;
 use crate::queues::QueuePicker;
-use crate::router::{NODES, Outgoing, QUEUES, Router, Target};
+use crate::router::{NODES, Outgoing, QUEUES, Router};
 use crate::subscription::ClientSubscription;
-
-/// Subscriptions from which on a message is delivered in several turns.
-pub(super) const WIDE: usize = 1024;
+use crate::target::Target;
 
 /// Subscriptions after which the clock is looked at.
 const AT_ONCE: usize = 128;

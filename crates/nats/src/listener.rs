@@ -8,11 +8,10 @@ use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::NatsServer;
 use crate::close::CloseReason;
-use crate::connection::{Connection, Opening, Transport};
+use crate::connection::{Opening, Transport, serve_one};
 use crate::secure;
-use tailrace_runtime::metrics::ReasonLabel;
+use crate::server::NatsServer;
 use tailrace_runtime::{stopped, task};
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
@@ -61,30 +60,6 @@ fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
         place,
     };
     tokio::spawn(task(serve_one(Arc::clone(server), opening)));
-}
-
-/// Serves one connection, whatever it came by.
-pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
-    let front = &server.front;
-    let peer = opening.peer;
-    front.metrics().connections_accepted.inc();
-    let connection = Connection::new(&server, opening);
-    let client = Arc::clone(connection.client());
-    let _registered = front.register(&client);
-    tracing::debug!(client = client.id, %peer, "NATS connection opened");
-    let reason = connection.run().await;
-    front.monitor().ended(&client, reason);
-    if reason.is_slow_consumer() {
-        front.metrics().slow_consumers.inc();
-        let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
-        tracing::warn!(client = client.id, %peer, name, %reason, "slow consumer cut");
-    } else {
-        tracing::debug!(client = client.id, %peer, %reason, "NATS connection closed");
-    }
-    if !reason.is_ordinary() {
-        let reason = reason.label();
-        front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
-    }
 }
 
 async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {

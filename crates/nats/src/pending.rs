@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-use super::NatsFront;
+use crate::front::NatsFront;
 
 /// Reads the front's state. Holds no reference that would keep the front alive.
 pub struct PendingCollector(pub Weak<NatsFront>);

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::router::Target;
 use crate::subscription::ClientSubscription;
+use crate::target::Target;
 
 /// Groups that are found by looking at all of them; with more, a table is used.
 const FEW_GROUPS: usize = 8;

@@ -20,24 +20,20 @@ use tailrace_types::TopicId;
 use crate::burst::Burst;
 use crate::capture::Binding;
 use crate::client::Client;
-use crate::fan_out::{FanOut, WIDE};
 use crate::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
 use crate::queues::QueuePicker;
-use crate::routes::{Key, Matches, NodeInterest, NodePicker, Routes};
+use crate::routes::{Key, Matches, NodePicker, Routes};
 use crate::subscription::{ClientSubscription, Count};
+use crate::target::Target;
 
 /// Subjects that each thread remembers: about a megabyte.
 const CACHED_SUBJECTS: usize = 4096;
 
+/// Subscriptions from which on a message is delivered in several turns.
+const WIDE: usize = 1024;
+
 /// Bytes of a delivery's control line beside its names.
 const LINE_OVERHEAD: usize = 16;
-
-/// What a pattern leads to.
-pub(crate) enum Target {
-    Client(ClientSubscription),
-    Topic(Arc<Binding>),
-    Node(NodeInterest),
-}
 
 /// What a lookup found besides plain subscriptions of clients and topics.
 pub(super) const QUEUES: u8 = 1;
@@ -204,7 +200,7 @@ impl Router {
             if targets.len() > wide {
                 let targets = local.cache.take();
                 burst.looked_up(0);
-                return Begun::Wide(Box::new(FanOut::new(targets)));
+                return Begun::Wide(targets);
             }
             let mut outgoing = Outgoing { burst, origin, message, shared: None };
             let (mut deliveries, mut others) = (0, 0);
@@ -324,8 +320,8 @@ impl Router {
 pub(super) enum Begun {
     /// So many got it.
     Done(usize),
-    /// Nobody has it yet.
-    Wide(Box<FanOut>),
+    /// Nobody has it yet: it is for these, and they are very many.
+    Wide(Vec<Arc<Target>>),
 }
 
 /// A message on its way to several clients.

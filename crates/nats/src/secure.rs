@@ -7,12 +7,12 @@ use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::NatsServer;
 use crate::client::TransportKind;
 use crate::close::CloseReason;
-use crate::connection::{Opening, Transport};
-use crate::listener::serve_one;
-use crate::{NatsFront, Place};
+use crate::connection::{Opening, Transport, serve_one};
+use crate::front::NatsFront;
+use crate::places::Place;
+use crate::server::NatsServer;
 use tailrace_runtime::metrics::ReasonLabel;
 use tailrace_runtime::stopped;
 use tailrace_runtime::tls::{HandshakeError, Tls};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::NatsFront;
+use crate::front::NatsFront;
 use tailrace_node::Node;
 use tailrace_runtime::tls::Tls;
 

@@ -15,17 +15,18 @@ use tailrace_nats_wire::{
 };
 use tailrace_subjects::{Dialect, Pattern, SubscribeError};
 
-use crate::NatsFront;
 use crate::auth::Permissions;
 use crate::burst::Burst;
 use crate::capture::CaptureBurst;
 use crate::client::Client;
 use crate::close::CloseReason;
 use crate::fan_out::{FanOut, Turn};
+use crate::front::NatsFront;
 use crate::reserved;
-use crate::router::{Begun, Route, Target, deliver_to};
+use crate::router::{Begun, Route, deliver_to};
 use crate::shapes::{Held, Shapes};
 use crate::subscription::{ClientSubscription, Sid};
+use crate::target::Target;
 use crate::trace::Trace;
 use tailrace_runtime::aside::TURN;
 use tailrace_runtime::metrics::ReasonLabel;
@@ -421,7 +422,8 @@ impl Session {
         });
         match begun {
             Begun::Done(deliveries) => self.published(front, message, deliveries, acknowledged),
-            Begun::Wide(fan_out) => {
+            Begun::Wide(targets) => {
+                let fan_out = Box::new(FanOut::new(targets));
                 return self.fan_out(front, message, Wide { fan_out, acknowledged }, until);
             }
         }

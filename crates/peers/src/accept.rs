@@ -8,10 +8,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 
-use super::Shared;
 use super::handshake::{Greeting, GreetingError, Purpose, Refusal};
 use super::incoming::{Incoming, Standing};
 use super::presence::Direction;
+use super::shared::Shared;
 use super::stream::Halves;
 use super::types::PeerReceiver;
 use tailrace_runtime::tls::HandshakeError;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tailrace_types::NodeId;
 
-use super::Shared;
 use super::error::PeerError;
 use super::handshake::{Greeting, GreetingError, Purpose};
+use super::shared::Shared;
 use super::stream::{self, Halves};
 use super::types::PeerIdentity;
 

@@ -1,13 +1,13 @@
 //! What goes wrong between nodes.
 
 use std::io;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tailrace_types::NodeId;
 
 use super::frame::FrameError;
 use super::handshake::Refusal;
+use super::types::RequestError;
 
 /// Why a request to another node has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -92,31 +92,6 @@ impl PeerError {
             Self::Stopped => "stopped",
         }
     }
-}
-
-/// What another node says instead of an answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// Too many requests at once. Nothing was done.
-    #[error("the node serves too many requests")]
-    Busy,
-    /// Not this kind, or not to a node that is no member. Nothing was done.
-    #[error("the node does not serve this request")]
-    NotServed,
-    /// The node stops. Nothing was done.
-    #[error("the node stops")]
-    Stopping,
-    /// In the words of that node.
-    #[error("{0}")]
-    Failed(String),
-}
-
-/// For logs: `1` or `1 to 3`.
-pub(super) fn levels_text(levels: &RangeInclusive<u16>) -> String {
-    if levels.start() == levels.end() {
-        return levels.start().to_string();
-    }
-    format!("{} to {}", levels.start(), levels.end())
 }
 
 /// Why a connection between nodes ended.

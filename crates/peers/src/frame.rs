@@ -6,8 +6,7 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::{Heartbeat, PeerMessage, TERM_MAX, WireError};
 use tailrace_types::{LeaderEpoch, PartitionId, RaftGroup, ReplicaId, TopicId};
 
-use super::error::RequestError;
-use super::types::NatsFrame;
+use super::types::{NatsFrame, RequestError};
 
 /// Length and kind.
 pub(super) const HEADER_BYTES: usize = 5;

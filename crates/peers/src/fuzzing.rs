@@ -2,8 +2,8 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
-use super::error::RequestError;
 use super::frame::{self, Frame, FrameKind, HEADER_BYTES};
+use super::types::RequestError;
 
 /// Reads bytes as a frame, and what it was as bytes again.
 ///

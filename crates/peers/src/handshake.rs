@@ -9,7 +9,6 @@ use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_types::NodeId;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-use super::error::levels_text;
 use super::types::{CLUSTER_ID_BYTES_MAX, Identity, PeerIdentity};
 
 const MAGIC: [u8; 6] = *b"TRPEER";
@@ -115,6 +114,14 @@ impl Refusal {
             _ => Self::Unknown(code),
         }
     }
+}
+
+/// For logs: `1` or `1 to 3`.
+fn levels_text(levels: &RangeInclusive<u16>) -> String {
+    if levels.start() == levels.end() {
+        return levels.start().to_string();
+    }
+    format!("{} to {}", levels.start(), levels.end())
 }
 
 /// What a connection is for.

@@ -13,14 +13,14 @@ use tailrace_types::{NodeId, RaftGroup};
 use tokio::io::AsyncRead;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use super::Shared;
-use super::error::{Ended, RequestError};
+use super::error::Ended;
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
 use super::outgoing::Outgoing;
 use super::presence::Place;
 use super::reader::FrameReader;
+use super::shared::Shared;
 use super::stream::Halves;
-use super::types::{NatsReceiver, PeerReceiver, RequestKind};
+use super::types::{NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
 /// Nothing is read while more than this waits to be taken by the peer.
 const ANSWERS_BYTES_MAX: usize = 8 << 20;

@@ -8,6 +8,7 @@
 
 mod accept;
 mod dial;
+mod dialler;
 mod error;
 mod frame;
 #[cfg(fuzzing)]
@@ -21,6 +22,7 @@ mod presence;
 mod quiet;
 mod reader;
 mod session;
+mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -28,7 +30,7 @@ mod tls;
 mod types;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -39,22 +41,22 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use error::{PeerError, RequestError};
+pub use error::PeerError;
 pub use handshake::Refusal;
 pub use tls::PeerTls;
 pub use types::{
     BoxFuture, FRAME_BYTES_MIN, Identity, LEVELS, NATS_INTEREST_RESERVE_BYTES, NatsFrame, NatsReceiver,
-    NatsUnsent, PeerIdentity, PeerNode, PeerOptions, PeerReceiver, RequestKind,
+    NatsUnsent, PeerIdentity, PeerNode, PeerOptions, PeerReceiver, RequestError, RequestKind,
 };
 
 use frame::FrameKind;
 use handshake::Purpose;
-use link::Link;
 use metrics::PeerMetrics;
 use outgoing::Unsent;
 use presence::Presence;
 use quiet::Quiet;
 use session::Session;
+use shared::{Links, Shared, Wanted};
 use tailrace_runtime::metrics::Metrics;
 
 /// What waits when the links are stopped may be sent for so long.
@@ -63,33 +65,10 @@ const FAREWELL_MAX: Duration = Duration::from_millis(500);
 /// A node that is silent for more of these does not keep another one with its number away.
 const PINGS_ALIVE: u32 = 3;
 
-type Links = BTreeMap<NodeId, Arc<Link>>;
-
 /// All links of one node. Cheap to clone.
 #[derive(Clone)]
 pub struct Peers {
     shared: Arc<Shared>,
-}
-
-/// What all connections share.
-struct Shared {
-    options: PeerOptions,
-    identity: ArcSwap<Identity>,
-    tls: Option<Arc<PeerTls>>,
-    metrics: PeerMetrics,
-    presence: Arc<Presence>,
-    quiet: Quiet,
-    links: ArcSwap<Links>,
-    wanted: Mutex<Wanted>,
-    stopping: watch::Sender<bool>,
-    runtime: tokio::runtime::Handle,
-}
-
-/// What the links are to be.
-#[derive(Default)]
-struct Wanted {
-    nodes: Vec<PeerNode>,
-    receiver: Option<Arc<dyn PeerReceiver>>,
 }
 
 impl Peers {
@@ -129,7 +108,7 @@ impl Peers {
         let task = self.shared.runtime.spawn(accepting);
         let mut wanted = self.shared.wanted();
         wanted.receiver = Some(receiver);
-        self.shared.adjust(&wanted);
+        self.adjust(&wanted);
         task
     }
 
@@ -138,7 +117,7 @@ impl Peers {
     pub fn set_nodes(&self, nodes: Vec<PeerNode>) {
         let mut wanted = self.shared.wanted();
         wanted.nodes = nodes;
-        self.shared.adjust(&wanted);
+        self.adjust(&wanted);
     }
 
     /// The cluster that this node now belongs to.
@@ -364,20 +343,21 @@ impl Peers {
         self.shared.stopping.send_replace(true);
         self.shared.stopping.closed().await;
     }
-}
 
-impl Shared {
     /// Dials and closes what it takes to have the links that are wanted.
-    fn adjust(self: &Arc<Self>, wanted: &Wanted) {
+    fn adjust(&self, wanted: &Wanted) {
         let Some(receiver) = &wanted.receiver else { return };
-        let own = self.identity.load().node;
-        let before = self.links.load_full();
+        let own = self.shared.identity.load().node;
+        let before = self.shared.links.load_full();
         let mut links = Links::new();
         let nodes: BTreeMap<NodeId, &PeerNode> = wanted.nodes.iter().map(|node| (node.node, node)).collect();
         for (id, node) in nodes.into_iter().filter(|(id, _)| *id != own) {
             let link = match before.get(&id) {
                 Some(link) if link.node == *node => Arc::clone(link),
-                other => Link::start(self, receiver, node.clone(), other.and_then(|link| link.end())),
+                other => {
+                    let ended = other.and_then(|link| link.end());
+                    dialler::start(&self.shared, receiver, node.clone(), ended)
+                }
             };
             links.insert(id, link);
         }
@@ -386,23 +366,6 @@ impl Shared {
                 link.end();
             }
         }
-        self.links.store(Arc::new(links));
-    }
-
-    /// Waits until the links are stopped.
-    async fn stopped(stopping: &mut watch::Receiver<bool>) {
-        // The sender lives as long as this.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    }
-
-    /// Another node gave a sign of life: it is dialled at once.
-    fn nudge(&self, node: NodeId) {
-        if let Some(link) = self.links.load().get(&node) {
-            link.nudge();
-        }
-    }
-
-    fn wanted(&self) -> MutexGuard<'_, Wanted> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.links.store(Arc::new(links));
     }
 }

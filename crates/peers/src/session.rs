@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use super::error::{Ended, PeerError, RequestError};
+use super::error::{Ended, PeerError};
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
 use super::metrics::PeerMetrics;
 use super::outgoing::{Outgoing, Unsent};
 use super::reader::FrameReader;
 use super::stream::Halves;
-use super::types::{PeerIdentity, PeerOptions, RequestKind};
+use super::types::{PeerIdentity, PeerOptions, RequestError, RequestKind};
 
 type Outcome = Result<Bytes, RequestError>;
 

@@ -9,8 +9,6 @@ use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
-use super::error::RequestError;
-
 /// Levels of the protocol between nodes that this build speaks. docs/cluster-protocol.md says what each is. A build with
 /// `--cfg tailrace_next_level` has one more that is like the last: tests of rolling upgrades need a second build.
 pub const LEVELS: RangeInclusive<u16> = 1..=if cfg!(tailrace_next_level) { 2 } else { 1 };
@@ -151,6 +149,23 @@ impl RequestKind {
     pub(super) fn is_for_strangers(self) -> bool {
         matches!(self, Self::Join | Self::Status)
     }
+}
+
+/// What another node says instead of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// Too many requests at once. Nothing was done.
+    #[error("the node serves too many requests")]
+    Busy,
+    /// Not this kind, or not to a node that is no member. Nothing was done.
+    #[error("the node does not serve this request")]
+    NotServed,
+    /// The node stops. Nothing was done.
+    #[error("the node stops")]
+    Stopping,
+    /// In the words of that node.
+    #[error("{0}")]
+    Failed(String),
 }
 
 /// What NATS clients' nodes tell each other. All of it arrives in the order in which it was sent.

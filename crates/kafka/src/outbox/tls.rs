@@ -13,7 +13,7 @@ use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-use super::{Item, Outbox, too_short};
+use super::queue::{Item, Queue, too_short};
 
 /// Bytes staged at once: four TLS records. rustls holds as much again. An idle connection has neither.
 const STAGED_BYTES: usize = 64 * 1024;
@@ -38,75 +38,75 @@ impl Staged {
     fn rest(&self) -> &[u8] {
         &self.bytes[self.taken..]
     }
-}
 
-impl Outbox {
-    pub(super) fn poll_send_tls(
+    /// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
+    pub(super) fn poll_send(
         &mut self,
+        queue: &mut Queue,
         stream: &mut TlsStream<TcpStream>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
-            if self.staged.rest().is_empty() {
-                self.settle_staged();
-                if self.items.is_empty() {
-                    return self.poll_flush_tls(stream, cx);
+            if self.rest().is_empty() {
+                self.settle(queue);
+                if queue.items.is_empty() {
+                    return self.poll_flush(stream, cx);
                 }
-                ready!(self.poll_stage(cx))?;
+                ready!(self.poll_stage(queue, cx))?;
                 continue;
             }
-            let taken = ready!(Pin::new(&mut *stream).poll_write(cx, self.staged.rest()))?;
-            self.staged.taken += taken;
-            self.staged.unflushed = true;
-            self.took(taken as u64);
+            let taken = ready!(Pin::new(&mut *stream).poll_write(cx, self.rest()))?;
+            self.taken += taken;
+            self.unflushed = true;
+            queue.took(taken as u64);
         }
     }
 
-    fn poll_flush_tls(
+    fn poll_flush(
         &mut self,
         stream: &mut TlsStream<TcpStream>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.staged.unflushed {
+        if self.unflushed {
             ready!(Pin::new(stream).poll_flush(cx))?;
-            self.staged = Staged::default();
+            *self = Self::default();
         }
         Poll::Ready(Ok(()))
     }
 
     /// Times the answers that TLS has taken whole.
-    fn settle_staged(&mut self) {
-        for (api_key, started) in self.staged.ends.drain(..) {
-            self.metrics.answered(api_key, started.elapsed());
+    fn settle(&mut self, queue: &Queue) {
+        for (api_key, started) in self.ends.drain(..) {
+            queue.metrics.answered(api_key, started.elapsed());
         }
-        self.staged.bytes.clear();
-        self.staged.taken = 0;
+        self.bytes.clear();
+        self.taken = 0;
     }
 
     /// Fills the buffer with what comes next, as far as it is in memory. Pending: nothing is.
-    fn poll_stage(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.staged.bytes.len() < STAGED_BYTES {
-            let room = STAGED_BYTES - self.staged.bytes.len();
-            match self.items.front_mut() {
+    fn poll_stage(&mut self, queue: &mut Queue, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.bytes.len() < STAGED_BYTES {
+            let room = STAGED_BYTES - self.bytes.len();
+            match queue.items.front_mut() {
                 None => break,
                 Some(Item::End { api_key, started, .. }) => {
-                    self.staged.ends.push((*api_key, *started));
-                    self.items.pop_front();
+                    self.ends.push((*api_key, *started));
+                    queue.items.pop_front();
                 }
                 Some(Item::Bytes(bytes)) => {
                     let part = room.min(bytes.len());
-                    self.staged.bytes.extend_from_slice(&bytes[..part]);
+                    self.bytes.extend_from_slice(&bytes[..part]);
                     bytes.advance(part);
                     if bytes.is_empty() {
-                        self.items.pop_front();
+                        queue.items.pop_front();
                     }
                 }
                 Some(Item::File { extent, .. }) if extent.bytes() == 0 => {
-                    self.items.pop_front();
+                    queue.items.pop_front();
                 }
-                Some(Item::File { .. }) => match self.poll_warm(cx)? {
-                    Poll::Ready(()) => self.stage_file(room)?,
-                    Poll::Pending if self.staged.bytes.is_empty() => return Poll::Pending,
+                Some(Item::File { .. }) => match queue.poll_warm(cx)? {
+                    Poll::Ready(()) => self.stage_file(queue, room)?,
+                    Poll::Pending if self.bytes.is_empty() => return Poll::Pending,
                     Poll::Pending => break,
                 },
             }
@@ -115,19 +115,19 @@ impl Outbox {
     }
 
     /// Copies the next part of the file in front, whose first `warm_bytes` are in memory.
-    fn stage_file(&mut self, room: usize) -> io::Result<()> {
-        let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else { return Ok(()) };
+    fn stage_file(&mut self, queue: &mut Queue, room: usize) -> io::Result<()> {
+        let Some(Item::File { extent, warm_bytes }) = queue.items.front_mut() else { return Ok(()) };
         let wanted = extent.bytes().min(*warm_bytes).min(room as u64);
-        let before = self.staged.bytes.len();
-        self.staged.bytes.resize(before + usize::try_from(wanted).unwrap_or(room), 0);
-        let read = extent.read_at(&mut self.staged.bytes[before..], 0)?;
-        self.staged.bytes.truncate(before + read);
+        let before = self.bytes.len();
+        self.bytes.resize(before + usize::try_from(wanted).unwrap_or(room), 0);
+        let read = extent.read_at(&mut self.bytes[before..], 0)?;
+        self.bytes.truncate(before + read);
         if read == 0 {
             return Err(too_short(extent));
         }
         extent.advance(read as u64);
         *warm_bytes -= read as u64;
-        self.metrics.bytes_fetched.inc_by(read as u64);
+        queue.metrics.bytes_fetched.inc_by(read as u64);
         Ok(())
     }
 }

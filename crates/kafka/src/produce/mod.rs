@@ -3,12 +3,14 @@
 //! Batches are validated before the partition is locked. Appends happen while the request is decided, so they keep the
 //! order of the connection; only the answer may have to wait, for the high watermark.
 //!
-//! This file has the request and its answer, `partition` what is done for one partition of it, `check` what a batch must be,
-//! `transaction` what comes before a batch of a transaction, and `refusal` how a partition's answer says no.
+//! This file has the request and its answer, `topic` which topic it means, `partition` what is done for one partition of
+//! it, `check` what a batch must be, `transaction` what comes before a batch of a transaction, and `refusal` how a
+//! partition's answer says no.
 
 mod check;
 mod partition;
 mod refusal;
+mod topic;
 mod transaction;
 
 use std::collections::HashSet;
@@ -27,12 +29,10 @@ use crate::leader_hints;
 use crate::outbox::ReplyPart;
 use partition::append_to_partition;
 use refusal::PartitionRefusal;
-use tailrace_node::partitions::{PartitionHandle, Topic, WaitOutcome};
+use tailrace_node::partitions::{PartitionHandle, WaitOutcome};
 use tailrace_runtime::aside::Turn;
+use topic::find_topic;
 use transaction::Transaction;
-
-/// First version in which topics are named by id.
-const IDS_FROM: i16 = 13;
 
 /// An append that is committed only once the partition's high watermark gets there.
 struct Uncommitted {
@@ -139,15 +139,6 @@ async fn append_all(
         });
     }
     (ProduceResponse { responses, ..Default::default() }, uncommitted)
-}
-
-fn find_topic(context: &Context, data: &TopicProduceData) -> Result<Arc<Topic>, ErrorCode> {
-    let topics = context.node().topics();
-    if context.version() >= IDS_FROM {
-        topics.by_id(data.topic_id).ok_or(ErrorCode::UnknownTopicId)
-    } else {
-        topics.by_name(&data.name).ok_or(ErrorCode::UnknownTopicOrPartition)
-    }
 }
 
 /// Waits until everything appended is committed, or the request's time is up.

@@ -13,8 +13,8 @@ use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::{AppendError, Appended, ProducerError, VerificationGuard};
 use tailrace_types::{TimestampMs, TopicPartition};
 
-use super::find_topic;
 use super::refusal::PartitionRefusal;
+use super::topic::find_topic;
 use crate::commands::Refusal;
 use crate::context::Context;
 use crate::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};

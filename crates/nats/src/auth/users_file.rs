@@ -25,9 +25,13 @@ use serde::Deserialize;
 use serde::de::Error;
 use toml::Spanned;
 
+use super::error::AuthError;
 use super::grants::{Entries, Grants, ResponseLimits};
 use super::nkey::PublicKey;
-use super::{Auth, AuthError, Proof, USERS_FILE_BYTES_MAX};
+use super::users::{Proof, Users};
+
+/// Largest file of users that is read.
+const USERS_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,11 +104,11 @@ fn wrong<T>(spanned: &Spanned<T>, key: &str, reason: impl std::fmt::Display) -> 
     Wrong { at: spanned.span().start, reason: format!("{key}: {reason}") }
 }
 
-/// Adds the file's users to `auth`.
+/// Adds the file's users to `users`.
 ///
 /// # Errors
 /// The file cannot be read, or something in it is wrong.
-pub(super) fn load(auth: &mut Auth, path: PathBuf) -> Result<(), AuthError> {
+pub(super) fn load(users: &mut Users, path: PathBuf) -> Result<(), AuthError> {
     let text = match read(&path) {
         Ok(text) => text,
         Err(error) => return Err(AuthError::Read { path, error }),
@@ -115,7 +119,7 @@ pub(super) fn load(auth: &mut Auth, path: PathBuf) -> Result<(), AuthError> {
             at: error.span().map_or(0, |span| span.start),
             reason: error.message().to_owned(),
         })
-        .and_then(|file| add_all(auth, file));
+        .and_then(|file| add_all(users, file));
     added.map_err(|Wrong { at, reason }| {
         let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
         AuthError::File { path, line, reason }
@@ -138,7 +142,7 @@ fn warn_if_open(path: &Path) {
     }
 }
 
-fn add_all(auth: &mut Auth, file: UsersFile) -> Result<(), Wrong> {
+fn add_all(users: &mut Users, file: UsersFile) -> Result<(), Wrong> {
     let defaults = match &file.default_permissions {
         Some(table) => grants(
             "default_permissions",
@@ -152,17 +156,17 @@ fn add_all(auth: &mut Auth, file: UsersFile) -> Result<(), Wrong> {
         return Err(Wrong { at: 0, reason: "users: there is none; add [[users]]".to_owned() });
     }
     for user in &file.users {
-        add_user(auth, user, defaults.as_ref())?;
+        add_user(users, user, defaults.as_ref())?;
     }
     if let Some(name) = &file.no_auth_user {
-        let user = auth.users.get(name.get_ref().as_str());
+        let user = users.by_name.get(name.get_ref().as_str());
         let user = user.ok_or_else(|| wrong(name, "no_auth_user", "there is no such user"))?;
-        auth.no_auth_user = Some(user.principal.clone());
+        users.guest = Some(user.principal.clone());
     }
     Ok(())
 }
 
-fn add_user(auth: &mut Auth, table: &Spanned<UserTable>, defaults: Option<&Grants>) -> Result<(), Wrong> {
+fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Grants>) -> Result<(), Wrong> {
     let user = table.get_ref();
     let (name, proof) = match (&user.user, &user.nkey, &user.password) {
         (Some(name), None, Some(password)) => {
@@ -170,7 +174,7 @@ fn add_user(auth: &mut Auth, table: &Spanned<UserTable>, defaults: Option<&Grant
                 return Err(wrong(name, "user", "it must not be empty"));
             }
             let secret =
-                auth.secret(&password.get_ref().0).map_err(|reason| wrong(password, "password", reason))?;
+                users.secret(&password.get_ref().0).map_err(|reason| wrong(password, "password", reason))?;
             (name, Proof::Password(secret))
         }
         (None, Some(nkey), None) => {
@@ -185,7 +189,7 @@ fn add_user(auth: &mut Auth, table: &Spanned<UserTable>, defaults: Option<&Grant
     };
     let own = grants("users", user.publish.as_ref(), user.subscribe.as_ref(), user.allow_responses.as_ref())?;
     let grants = own.or_else(|| defaults.cloned());
-    auth.add(name.get_ref(), proof, grants).map_err(|reason| wrong(name, "users", reason))
+    users.add(name.get_ref(), proof, grants).map_err(|reason| wrong(name, "users", reason))
 }
 
 /// `None` if nothing is said of permissions.

@@ -11,9 +11,9 @@ use tailrace_replication::Appended;
 use tailrace_types::Offset;
 use tokio::sync::oneshot;
 
-use crate::NatsServer;
 use crate::burst::Burst;
 use crate::capture::demands::Unmet;
+use crate::server::NatsServer;
 use tailrace_node::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
 use tailrace_node::relay::NotRelayed;
 

@@ -7,32 +7,9 @@ use arc_swap::ArcSwap;
 use tailrace_subjects::{Pattern, Subscription};
 use tailrace_types::TopicId;
 
+use super::binding::Binding;
 use crate::router::Router;
 use tailrace_node::partitions::{Topic, TopicTable};
-
-/// What the router finds for a subject that is captured: the topic as it is now. One for each topic, whatever the number of its
-/// patterns, and the same one for as long as the topic captures anything.
-#[derive(Debug)]
-pub(crate) struct Binding {
-    topic: ArcSwap<Topic>,
-}
-
-impl Binding {
-    /// True if a message with a reply subject is acknowledged.
-    pub(crate) fn acknowledges(&self) -> bool {
-        self.topic.load().config.tailrace_subjects_ack
-    }
-
-    /// Whose patterns these are.
-    pub(crate) fn topic_id(&self) -> TopicId {
-        self.topic.load().id
-    }
-
-    /// The topic with its settings and partitions.
-    pub(super) fn topic(&self) -> Arc<Topic> {
-        self.topic.load_full()
-    }
-}
 
 /// Every topic that captures something.
 #[derive(Debug, Default)]

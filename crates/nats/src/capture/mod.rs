@@ -11,30 +11,30 @@
 //! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
 
 mod acks;
+mod binding;
 mod bindings;
+mod captures;
 mod demands;
 mod lanes;
 mod metrics;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-use tailrace_config::BrokerConfig;
 use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;
 use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-pub(crate) use self::bindings::{Binding, Bindings};
+pub(crate) use self::binding::Binding;
+pub(crate) use self::captures::Captures;
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
-use crate::NAME;
-use crate::NatsServer;
 use crate::capture::acks::{Failure, Replies};
 use crate::capture::demands::{Unmet, unmet_of};
+use crate::live::NAME;
 use crate::mapping::RecordScratch;
+use crate::server::NatsServer;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 use tailrace_node::relay::{self, NotRelayed};
 use tailrace_runtime::clock::wall_clock;
@@ -42,41 +42,6 @@ use tailrace_runtime::clock::wall_clock;
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
 const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
-
-/// Seconds between two lines about messages that were lost.
-const LOG_INTERVAL_SECONDS: u64 = 1;
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Captures {
-    pub(crate) bindings: Bindings,
-    /// Acknowledgements that may still wait.
-    acks: Arc<Semaphore>,
-    acks_max: u32,
-    started: Instant,
-    /// Seconds after `started` from which on a loss is logged again.
-    log_again_at: AtomicU64,
-}
-
-impl Captures {
-    pub(crate) fn new(config: &BrokerConfig) -> Self {
-        let acks_max = config.tailrace_nats_capture_acks_max;
-        Self {
-            bindings: Bindings::default(),
-            acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
-            acks_max,
-            started: Instant::now(),
-            log_again_at: AtomicU64::new(0),
-        }
-    }
-
-    /// True once in a while.
-    fn may_log(&self) -> bool {
-        let now = self.started.elapsed().as_secs();
-        let again = |at: u64| (at <= now).then_some(now + LOG_INTERVAL_SECONDS);
-        self.log_again_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, again).is_ok()
-    }
-}
 
 /// A message that is not stored, since it demands more than that.
 struct Refused {

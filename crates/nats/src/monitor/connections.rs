@@ -1,25 +1,21 @@
 //! `/connz`: who is connected, and who was.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::Serialize;
 
+use super::closed::{Closed, ClosedList};
+use super::connection_info::{ConnInfo, describe, subscriptions_of, user_of};
 use super::options::{Options, Sort, State};
-use super::query::{BadQuery, Query};
-use super::subscriptions::{SubscriptionInfo, of_clients};
+use super::query::{ACCOUNT, BadQuery, Query};
+use super::subscription_info::SubscriptionInfo;
+use super::subscriptions::of_clients;
 use super::time;
-use crate::NatsFront;
-use crate::client::{Client, TransportKind};
-use crate::close::CloseReason;
-
-/// Closed connections that are remembered; nats-server remembers 10,000. About half a kilobyte each.
-const CLOSED_MAX: usize = 1024;
-
-/// nats-server's account for everybody, where there are no others.
-pub(super) const ACCOUNT: &str = "$G";
+use crate::client::Client;
+use crate::front::NatsFront;
 
 /// The page.
 #[derive(Debug, Serialize)]
@@ -33,99 +29,10 @@ pub(super) struct Connz {
     connections: Vec<ConnInfo>,
 }
 
-/// One connection, with nats-server's names, in its order.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct ConnInfo {
-    cid: u64,
-    kind: &'static str,
-    #[serde(rename = "type")]
-    protocol: &'static str,
-    ip: String,
-    port: u16,
-    start: String,
-    last_activity: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rtt: Option<String>,
-    uptime: String,
-    idle: String,
-    pending_bytes: usize,
-    in_msgs: u64,
-    out_msgs: u64,
-    in_bytes: u64,
-    out_bytes: u64,
-    subscriptions: usize,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    name: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    lang: String,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    authorized_user: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    account: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscriptions_list: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subscriptions_list_detail: Option<Vec<SubscriptionInfo>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_tag: Option<&'static str>,
-}
-
 /// A connection with what orders it.
 enum Candidate {
     Open(Arc<Client>),
     Closed(Arc<Closed>),
-}
-
-/// A connection that has ended.
-#[derive(Debug)]
-pub(super) struct Closed {
-    info: ConnInfo,
-    user: Option<String>,
-    started: SystemTime,
-    last: SystemTime,
-    stopped: SystemTime,
-    round_trip_us: u64,
-}
-
-/// The last ones that ended, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct ClosedList(Mutex<VecDeque<Arc<Closed>>>);
-
-impl ClosedList {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Closed>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes note of the end of a connection.
-    pub(super) fn add(&self, client: &Client, reason: CloseReason) {
-        let now = SystemTime::now();
-        let mut info = describe(client, now);
-        info.stop = Some(time::rfc3339(now));
-        info.reason = Some(reason.to_string());
-        let closed = Arc::new(Closed {
-            user: user_of(client),
-            started: client.started,
-            last: client.last_activity(),
-            stopped: now,
-            round_trip_us: client.counts.round_trip_us.load(Ordering::Relaxed),
-            info,
-        });
-        let mut list = self.lock();
-        if list.len() >= CLOSED_MAX {
-            list.pop_front();
-        }
-        list.push_back(closed);
-    }
-
-    fn all(&self) -> Vec<Arc<Closed>> {
-        self.lock().iter().cloned().collect()
-    }
 }
 
 /// Answers a query. Blocks for a while when there are many connections, or their subscriptions are wanted.
@@ -274,53 +181,4 @@ impl Candidate {
 enum Key {
     Number(u128),
     Text(String),
-}
-
-fn user_of(client: &Client) -> Option<String> {
-    client.permissions().and_then(|permissions| permissions.principal().name().map(str::to_owned))
-}
-
-fn subscriptions_of(client: &Client) -> usize {
-    client.counts.subscriptions.load(Ordering::Relaxed)
-}
-
-fn describe(client: &Client, now: SystemTime) -> ConnInfo {
-    let said = client.said();
-    let said = |field: fn(&tailrace_nats_wire::ConnectOptions) -> &String| {
-        said.as_deref().map_or_else(String::new, |options| field(options).clone())
-    };
-    let (out_msgs, out_bytes) = client.sent();
-    let round_trip = client.counts.round_trip_us.load(Ordering::Relaxed);
-    let last = client.last_activity();
-    ConnInfo {
-        cid: client.id,
-        kind: "Client",
-        protocol: match client.transport {
-            TransportKind::Plain | TransportKind::Tls => "nats",
-            TransportKind::WebSocket => "websocket",
-        },
-        ip: client.peer.ip().to_canonical().to_string(),
-        port: client.peer.port(),
-        start: time::rfc3339(client.started),
-        last_activity: time::rfc3339(last),
-        stop: None,
-        reason: None,
-        rtt: (round_trip > 0).then(|| time::duration(round_trip)),
-        uptime: time::uptime(now.duration_since(client.started).unwrap_or_default()),
-        idle: time::uptime(now.duration_since(last).unwrap_or_default()),
-        pending_bytes: client.pending_bytes(),
-        in_msgs: client.counts.messages_in.load(Ordering::Relaxed),
-        out_msgs,
-        in_bytes: client.counts.bytes_in.load(Ordering::Relaxed),
-        out_bytes,
-        subscriptions: subscriptions_of(client),
-        name: said(|options| &options.name),
-        lang: said(|options| &options.lang),
-        version: said(|options| &options.version),
-        authorized_user: None,
-        account: None,
-        subscriptions_list: None,
-        subscriptions_list_detail: None,
-        name_tag: None,
-    }
 }

@@ -4,85 +4,29 @@
 //! Counters are read where they are; lists are made on a worker thread, so that traffic goes on meanwhile, and are bounded.
 //! Deliberately not here: JSONP, secrets, profiles of the process, and `/healthz`, which is about more than NATS.
 
+mod closed;
+mod connection_info;
 mod connections;
 mod options;
 mod others;
+mod page;
 mod process;
 mod query;
+mod remembered;
+mod subscription_info;
 mod subscriptions;
 mod time;
 mod varz;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
-use self::connections::ClosedList;
-use self::process::CpuMeter;
+use self::page::{PATHS, Page, UNCOUNTED};
 use self::query::{BadQuery, Query};
-use crate::NatsServer;
-use crate::client::Client;
-use crate::close::CloseReason;
-
-/// Entries of a list, if the query does not say.
-const LIMIT_DEFAULT: usize = 1024;
-/// Entries of a list at most. About half a kilobyte each.
-const LIMIT_MAX: usize = 65_536;
-/// Lists that are made at once; others wait.
-const LISTS_MAX: usize = 2;
-
-/// A page, by the last part of its path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Page {
-    Varz,
-    Connz,
-    Subsz,
-    Routez,
-    Gatewayz,
-    Leafz,
-    Accountz,
-    Accstatz,
-    Jsz,
-    Stacksz,
-    Ipqueuesz,
-}
-
-/// Paths of the pages.
-const PATHS: &[(&str, Page)] = &[
-    ("/varz", Page::Varz),
-    ("/connz", Page::Connz),
-    ("/subsz", Page::Subsz),
-    ("/subscriptionsz", Page::Subsz),
-    ("/routez", Page::Routez),
-    ("/gatewayz", Page::Gatewayz),
-    ("/leafz", Page::Leafz),
-    ("/accountz", Page::Accountz),
-    ("/accstatz", Page::Accstatz),
-    ("/jsz", Page::Jsz),
-    ("/stacksz", Page::Stacksz),
-    ("/ipqueuesz", Page::Ipqueuesz),
-];
-
-/// Pages beside these whose requests are counted, as nats-server does.
-const COUNTED: &[&str] = &["/", "/healthz"];
-
-/// Pages that nats-server does not count.
-const UNCOUNTED: &[Page] = &[Page::Stacksz, Page::Ipqueuesz];
-
-/// What monitoring remembers between two requests.
-#[derive(Debug)]
-pub struct Monitor {
-    cpu: CpuMeter,
-    closed: ClosedList,
-    /// Requests, in the order of [`PATHS`].
-    requests: [AtomicU64; PATHS.len()],
-    /// The same of [`COUNTED`].
-    other_requests: [AtomicU64; COUNTED.len()],
-    lists: Semaphore,
-}
+pub use self::remembered::Monitor;
+use crate::server::NatsServer;
 
 /// An answer.
 #[derive(Debug)]
@@ -91,38 +35,6 @@ pub enum Answer {
     Page(String),
     /// The query cannot be read: why.
     BadQuery(String),
-}
-
-impl Monitor {
-    pub(crate) fn new() -> Self {
-        Self {
-            cpu: CpuMeter::new(),
-            closed: ClosedList::default(),
-            requests: std::array::from_fn(|_| AtomicU64::new(0)),
-            other_requests: std::array::from_fn(|_| AtomicU64::new(0)),
-            lists: Semaphore::new(LISTS_MAX),
-        }
-    }
-
-    /// Takes note of a connection that has ended.
-    pub(crate) fn ended(&self, client: &Client, reason: CloseReason) {
-        self.closed.add(client, reason);
-    }
-
-    /// Counts a request for `/` or `/healthz`, which are answered elsewhere.
-    pub fn asked_for(&self, path: &str) {
-        if let Some(at) = COUNTED.iter().position(|known| *known == path) {
-            self.other_requests[at].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Paths that were asked for, and how often.
-    fn request_counts(&self) -> BTreeMap<&'static str, u64> {
-        let pages = PATHS.iter().map(|(path, _)| *path).zip(&self.requests);
-        let counts = pages.chain(COUNTED.iter().copied().zip(&self.other_requests));
-        let counts = counts.map(|(path, count)| (path, count.load(Ordering::Relaxed)));
-        counts.filter(|(_, count)| *count > 0).collect()
-    }
 }
 
 /// All paths, for the page that lists them.

@@ -1,8 +1,6 @@
 //! What `/connz` can be asked for.
 
-use super::connections::ACCOUNT;
-use super::query::{BadQuery, Query};
-use super::{LIMIT_DEFAULT, LIMIT_MAX};
+use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 
 /// What is asked for.
 #[derive(Debug)]

@@ -6,11 +6,10 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::connections::ACCOUNT;
-use super::query::{BadQuery, Query};
+use super::query::{ACCOUNT, BadQuery, Query};
 use super::subscriptions::statistics;
 use super::time;
-use crate::NatsFront;
+use crate::front::NatsFront;
 use crate::routes::RemoteNode;
 
 /// What every page begins with.

@@ -1,4 +1,14 @@
-//! The query of a monitoring URL. What cannot be read is refused in Go's words, as nats-server refuses it.
+//! The query of a monitoring URL, its bounds, and the account it may name. What cannot be read is refused in Go's words,
+//! as nats-server refuses it.
+
+/// Entries of a list, if the query does not say.
+pub(super) const LIMIT_DEFAULT: usize = 1024;
+
+/// Entries of a list at most. About half a kilobyte each.
+pub(super) const LIMIT_MAX: usize = 65_536;
+
+/// nats-server's account for everybody, where there are no others.
+pub(super) const ACCOUNT: &str = "$G";
 
 /// Names and values, decoded.
 #[derive(Debug, Default)]

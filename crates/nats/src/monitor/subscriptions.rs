@@ -8,12 +8,12 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 
-use super::connections::ACCOUNT;
-use super::query::{BadQuery, Query};
-use super::{LIMIT_DEFAULT, LIMIT_MAX, time};
-use crate::NatsFront;
-use crate::router::Target;
+use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
+use super::subscription_info::SubscriptionInfo;
+use super::time;
+use crate::front::NatsFront;
 use crate::subscription::ClientSubscription;
+use crate::target::Target;
 
 /// Subscriptions that `/connz` lists in one answer, of all connections together. Each takes some 150 bytes of it.
 const OF_CLIENTS_MAX: usize = 65_536;
@@ -43,42 +43,6 @@ pub(super) struct Statistics {
     cache_hit_rate: f64,
     max_fanout: u64,
     avg_fanout: f64,
-}
-
-/// One subscription, with nats-server's names, in its order.
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct SubscriptionInfo {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    account: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    account_tag: Option<&'static str>,
-    pub(super) subject: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    qgroup: Option<String>,
-    sid: String,
-    msgs: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max: Option<u64>,
-    cid: u64,
-    #[serde(skip)]
-    number: u64,
-}
-
-impl SubscriptionInfo {
-    fn new(pattern: &[u8], subscription: &ClientSubscription) -> Self {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Self {
-            account: None,
-            account_tag: None,
-            subject: text(pattern),
-            qgroup: subscription.queue.as_deref().map(text),
-            sid: text(subscription.sid()),
-            msgs: subscription.delivered(),
-            max: subscription.max(),
-            cid: subscription.client.id,
-            number: subscription.number,
-        }
-    }
 }
 
 pub(super) fn statistics(front: &NatsFront) -> Statistics {
@@ -126,8 +90,9 @@ pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> 
     })
 }
 
-fn with_account(info: SubscriptionInfo) -> SubscriptionInfo {
-    SubscriptionInfo { account: Some(ACCOUNT), account_tag: Some(ACCOUNT), ..info }
+fn with_account(mut info: SubscriptionInfo) -> SubscriptionInfo {
+    (info.account, info.account_tag) = (Some(ACCOUNT), Some(ACCOUNT));
+    info
 }
 
 /// A page of all, in the order of connections and their subscriptions. In a first walk only what orders them is kept, 16 bytes

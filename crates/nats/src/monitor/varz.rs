@@ -7,9 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tailrace_nats_wire::ServerInfo;
 
-use super::{Monitor, process, time};
-use crate::NatsServer;
+use super::remembered::Monitor;
+use super::{process, time};
 use crate::close::CloseReason;
+use crate::server::NatsServer;
 use tailrace_runtime::metrics::ReasonLabel;
 
 /// Fields in the order of nats-server.

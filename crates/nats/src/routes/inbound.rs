@@ -12,9 +12,10 @@ use tailrace_subjects::{Dialect, Pattern};
 use super::interest::Key;
 use super::wire::{self, Change, Inward, Row};
 use super::{NodeInterest, RemoteNode};
-use crate::NatsFront;
 use crate::burst::Burst;
-use crate::router::{Route, Target};
+use crate::front::NatsFront;
+use crate::router::Route;
+use crate::target::Target;
 use tailrace_peers::{NatsFrame, NatsReceiver};
 
 /// So much of a node's interest is removed at once where the link ends; more is left to a worker.

@@ -12,7 +12,7 @@ use tailrace_types::NodeId;
 use super::wire::Outward;
 use super::{RemoteNode, Routes};
 use crate::queues::next_random;
-use crate::router::Target;
+use crate::target::Target;
 use tailrace_peers::{NatsFrame, NatsUnsent};
 
 /// Queue groups that one message may have on one node: as many as the frame can name.

@@ -12,12 +12,13 @@
 mod closing;
 mod decoder;
 mod encoder;
+mod front;
 mod handshake;
 mod serve;
 mod stream;
 
 pub(super) use closing::ClosingFrame;
-pub use serve::WebSocketFront;
+pub use front::WebSocketFront;
 
 /// RFC 6455, section 5.2.
 mod opcode {

@@ -8,43 +8,16 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderValue, SEC_WEBSOCKET_VERSION};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tailrace_config::BrokerConfig;
 
-use super::WebSocketLimits;
 use super::closing::ClosingFrame;
-use super::handshake::{Policy, Refusal, Upgrade, is_upgrade};
+use super::front::WebSocketFront;
+use super::handshake::{Refusal, Upgrade, is_upgrade};
 use super::stream::WebSocket;
-use crate::NatsServer;
 use crate::client::TransportKind;
-use crate::connection::{Opening, Transport};
-use crate::listener::serve_one;
-
-/// How clients come by WebSocket.
-#[derive(Debug)]
-pub struct WebSocketFront {
-    policy: Policy,
-    limits: WebSocketLimits,
-}
+use crate::connection::{Opening, Transport, serve_one};
+use crate::server::NatsServer;
 
 impl WebSocketFront {
-    /// `None` if the settings say so.
-    pub(crate) fn of(config: &BrokerConfig) -> Option<Self> {
-        let policy = Policy {
-            compression: config.tailrace_nats_websocket_compression,
-            origins: config.tailrace_nats_websocket_origins.clone(),
-            own_host: config.http.rsplit_once(':').map_or("", |(host, _)| host).to_ascii_lowercase(),
-            secure: config.tailrace_http_tls,
-        };
-        let payload_max = usize::try_from(config.tailrace_nats_max_payload_bytes).unwrap_or(usize::MAX);
-        let limits = WebSocketLimits::of(payload_max);
-        config.tailrace_nats_websocket.then_some(Self { policy, limits })
-    }
-
-    /// True if TLS lies below.
-    pub(crate) fn is_secure(&self) -> bool {
-        self.policy.secure
-    }
-
     /// Answers a request for a WebSocket; `None` if this is none. With the answer, the connection goes on as a task of its own.
     pub fn answer(
         server: &Arc<NatsServer>,

@@ -1,0 +1,120 @@
+//! Answers on a bare socket: bytes in memory by vectored writes, record batches by sendfile.
+
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use rustix::net::SendFlags;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::queue::{Item, Queue, too_short};
+
+/// Most bytes that one sendfile call moves: what a socket takes at once, and a bound on the time of the call.
+const SENDFILE_BYTES: u64 = 512 * 1024;
+
+/// Buffers of one vectored write.
+const VECTORS: usize = 16;
+
+/// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
+pub(super) fn poll_send(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    loop {
+        settle(queue);
+        match queue.items.front() {
+            None => return Poll::Ready(Ok(())),
+            Some(Item::File { .. }) => ready!(poll_file(queue, stream, cx))?,
+            Some(_) => ready!(poll_bytes(queue, stream, cx))?,
+        }
+    }
+}
+
+/// Drops what is sent from the front, and times the answers that are complete.
+fn settle(queue: &mut Queue) {
+    while let Some(front) = queue.items.front() {
+        match front {
+            Item::Bytes(bytes) if bytes.is_empty() => {}
+            Item::File { extent, .. } if extent.bytes() == 0 => {}
+            Item::End { api_key, started, .. } => queue.metrics.answered(*api_key, started.elapsed()),
+            _ => break,
+        }
+        queue.items.pop_front();
+    }
+}
+
+fn poll_bytes(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    ready!(stream.poll_write_ready(cx))?;
+    let mut vectors = [IoSlice::new(&[]); VECTORS];
+    let (mut count, mut file_follows) = (0, false);
+    for item in &queue.items {
+        match item {
+            Item::Bytes(bytes) if count < VECTORS => {
+                vectors[count] = IoSlice::new(bytes);
+                count += 1;
+            }
+            Item::End { .. } => {}
+            Item::File { .. } => {
+                file_follows = true;
+                break;
+            }
+            Item::Bytes(_) => break,
+        }
+    }
+    // A header alone would wake the client for nothing: the records follow at once.
+    let flags = if file_follows { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
+    let sent = stream.try_io(Interest::WRITABLE, || {
+        let mut control = rustix::net::SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(stream, &vectors[..count], &mut control, flags)?)
+    });
+    match sent {
+        Ok(sent) => {
+            queue.took(sent as u64);
+            advance_bytes(queue, sent);
+            Poll::Ready(Ok(()))
+        }
+        Err(error) => unless_would_block(error),
+    }
+}
+
+fn advance_bytes(queue: &mut Queue, mut sent: usize) {
+    for item in &mut queue.items {
+        if let Item::Bytes(bytes) = item {
+            let part = sent.min(bytes.len());
+            bytes.advance(part);
+            sent -= part;
+            if sent == 0 {
+                break;
+            }
+        }
+    }
+}
+
+fn poll_file(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    ready!(queue.poll_warm(cx))?;
+    ready!(stream.poll_write_ready(cx))?;
+    let Some(Item::File { extent, warm_bytes }) = queue.items.front_mut() else {
+        return Poll::Ready(Ok(()));
+    };
+    let bytes = extent.bytes().min(SENDFILE_BYTES).min(*warm_bytes);
+    let (file, mut position) = extent.file();
+    let sent = stream.try_io(Interest::WRITABLE, || {
+        let count = usize::try_from(bytes).unwrap_or(usize::MAX);
+        Ok(rustix::fs::sendfile(stream, file.as_fd(), Some(&mut position), count)?)
+    });
+    match sent {
+        Ok(0) => Poll::Ready(Err(too_short(extent))),
+        Ok(sent) => {
+            extent.advance(sent as u64);
+            *warm_bytes -= sent as u64;
+            queue.metrics.bytes_fetched.inc_by(sent as u64);
+            queue.took(sent as u64);
+            Poll::Ready(Ok(()))
+        }
+        Err(error) => unless_would_block(error),
+    }
+}
+
+/// A full socket is no error: tokio has noted it, and the next look at its readiness registers the task.
+fn unless_would_block(error: io::Error) -> Poll<io::Result<()>> {
+    if error.kind() == io::ErrorKind::WouldBlock { Poll::Ready(Ok(())) } else { Poll::Ready(Err(error)) }
+}

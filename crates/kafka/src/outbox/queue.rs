@@ -1,0 +1,135 @@
+//! What is still to be sent on one connection, in order, whatever it is sent by.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tailrace_log::Extent;
+use tokio::task::JoinHandle;
+
+use crate::metrics::KafkaMetrics;
+use tailrace_runtime::budget::Reservation;
+use tailrace_runtime::disk::ServerDisk;
+use tailrace_runtime::residency;
+
+/// Bytes whose presence in memory is checked, or ensured, at once.
+const WARM_BYTES: u64 = 1024 * 1024;
+
+/// One part of an answer.
+#[derive(Clone)]
+pub(crate) enum ReplyPart {
+    Bytes(Bytes),
+    File(Extent<ServerDisk>),
+    /// What the answer takes in memory, until all of it is sent.
+    Room(Arc<Reservation>),
+}
+
+/// A step of sending.
+pub(super) enum Item {
+    Bytes(Bytes),
+    File {
+        extent: Extent<ServerDisk>,
+        /// So many bytes at its beginning are in memory.
+        warm_bytes: u64,
+    },
+    /// The answer's end: the request took from `started` to now.
+    End {
+        api_key: i16,
+        started: Instant,
+        room: Option<Arc<Reservation>>,
+    },
+}
+
+/// What is still to be sent, in order.
+pub(super) struct Queue {
+    pub(super) items: VecDeque<Item>,
+    pending_bytes: u64,
+    /// Bytes that the socket has taken so far.
+    taken_bytes: u64,
+    warming: Option<JoinHandle<io::Result<()>>>,
+    pub(super) metrics: Arc<KafkaMetrics>,
+    /// When the socket last took something, or nothing was left to send.
+    pub(super) last_progress: Instant,
+}
+
+impl Queue {
+    pub(super) fn new(metrics: Arc<KafkaMetrics>) -> Self {
+        Self {
+            items: VecDeque::new(),
+            pending_bytes: 0,
+            taken_bytes: 0,
+            warming: None,
+            metrics,
+            last_progress: Instant::now(),
+        }
+    }
+
+    pub(super) fn pending_bytes(&self) -> u64 {
+        self.pending_bytes
+    }
+
+    pub(super) fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
+    /// Queues one whole answer.
+    pub(super) fn push(&mut self, api_key: i16, started: Instant, parts: Vec<ReplyPart>) {
+        let mut room = None;
+        for part in parts {
+            match part {
+                ReplyPart::Room(held) => room = Some(held),
+                ReplyPart::Bytes(bytes) => {
+                    self.pending_bytes += bytes.len() as u64;
+                    self.items.push_back(Item::Bytes(bytes));
+                }
+                ReplyPart::File(extent) => {
+                    self.pending_bytes += extent.bytes();
+                    self.items.push_back(Item::File { extent, warm_bytes: 0 });
+                }
+            }
+        }
+        self.items.push_back(Item::End { api_key, started, room });
+    }
+
+    /// Makes sure that the next bytes of the file in front are in memory.
+    pub(super) fn poll_warm(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(warming) = &mut self.warming {
+            let outcome = ready!(Pin::new(warming).poll(cx));
+            self.warming = None;
+            outcome.map_err(io::Error::other)??;
+            // Waiting for our disk is not the client's stall.
+            self.last_progress = Instant::now();
+        }
+        let Some(Item::File { extent, warm_bytes }) = self.items.front_mut() else {
+            return Poll::Ready(Ok(()));
+        };
+        if *warm_bytes > 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let next = extent.part(0..extent.bytes().min(WARM_BYTES));
+        *warm_bytes = next.bytes();
+        if residency::is_resident(&next) {
+            return Poll::Ready(Ok(()));
+        }
+        self.metrics.cold_reads.inc();
+        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&next)));
+        self.poll_warm(cx)
+    }
+
+    /// The socket, or TLS before it, has taken so much.
+    pub(super) fn took(&mut self, bytes: u64) {
+        self.pending_bytes -= bytes;
+        self.taken_bytes += bytes;
+        self.metrics.bytes_sent.inc_by(bytes);
+        self.last_progress = Instant::now();
+    }
+}
+
+pub(super) fn too_short(extent: &Extent<ServerDisk>) -> io::Error {
+    let end = extent.file().1 + extent.bytes();
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the segment ends before position {end}"))
+}

@@ -1,0 +1,45 @@
+//! What all connections share that publish to topics: which topics capture what, and how many acknowledgements may wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tailrace_config::BrokerConfig;
+use tokio::sync::Semaphore;
+
+use super::bindings::Bindings;
+
+/// Seconds between two lines about messages that were lost.
+const LOG_INTERVAL_SECONDS: u64 = 1;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Captures {
+    pub(crate) bindings: Bindings,
+    /// Acknowledgements that may still wait.
+    pub(super) acks: Arc<Semaphore>,
+    pub(super) acks_max: u32,
+    started: Instant,
+    /// Seconds after `started` from which on a loss is logged again.
+    log_again_at: AtomicU64,
+}
+
+impl Captures {
+    pub(crate) fn new(config: &BrokerConfig) -> Self {
+        let acks_max = config.tailrace_nats_capture_acks_max;
+        Self {
+            bindings: Bindings::default(),
+            acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
+            acks_max,
+            started: Instant::now(),
+            log_again_at: AtomicU64::new(0),
+        }
+    }
+
+    /// True once in a while.
+    pub(super) fn may_log(&self) -> bool {
+        let now = self.started.elapsed().as_secs();
+        let again = |at: u64| (at <= now).then_some(now + LOG_INTERVAL_SECONDS);
+        self.log_again_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, again).is_ok()
+    }
+}

@@ -1,0 +1,334 @@
+//! What all NATS connections of one server share: the router, what is captured and what is live, limits, metrics, and the list
+//! of open connections; and how they are closed when the server stops.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use prometheus_client::registry::Registry;
+use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_nats_wire::{Message, ServerInfo};
+use tokio::sync::watch;
+
+use crate::auth::{self, Auth};
+use crate::burst::Burst;
+use crate::capture::Captures;
+use crate::client::{Client, TransportKind};
+use crate::close::CloseReason;
+use crate::limits::NatsLimits;
+use crate::live::Live;
+use crate::mapping::MessageLimits;
+use crate::metrics::NatsMetrics;
+use crate::monitor::Monitor;
+use crate::places::{Place, Places};
+use crate::router::Router;
+use crate::routes::{Addresses, Routes, Told};
+use crate::websocket::WebSocketFront;
+use tailrace_node::partitions::{FollowsTopics, Topic, TopicTable};
+use tailrace_runtime::metrics::ReasonLabel;
+
+/// The version of nats-server whose features clients may expect: they compare it.
+const NATS_VERSION: &str = "2.14.0";
+
+/// What nats-server 2.15 says, JetStream or not.
+const API_LEVEL: u64 = 5;
+
+/// What all NATS connections of one server share.
+pub struct NatsFront {
+    limits: NatsLimits,
+    router: Router,
+    pub(crate) addresses: Addresses,
+    metrics: NatsMetrics,
+    captures: Captures,
+    live: Live,
+    monitor: Monitor,
+    auth: Auth,
+    info: ServerInfo,
+    next_client_id: AtomicU64,
+    clients: Mutex<HashMap<u64, Arc<Client>>>,
+    /// Places taken by connections, those whose TLS handshake is being made included.
+    places: Places,
+    tls_first: bool,
+    websocket: Option<WebSocketFront>,
+    /// Connections ended with something waiting for them, since somebody last looked.
+    freed_much: AtomicBool,
+    /// Clients are told about the end in every INFO.
+    lame_duck: AtomicBool,
+    stopping: watch::Sender<bool>,
+    started: SystemTime,
+}
+
+/// A connection in the list of open ones; taken out when dropped.
+pub(crate) struct Registered<'a> {
+    front: &'a NatsFront,
+    id: u64,
+}
+
+impl FollowsTopics for NatsFront {
+    /// Takes over which subjects are captured, and under which ones records appear.
+    fn follow(&self, topics: &TopicTable) {
+        self.live.subjects.follow(topics);
+        self.captures.bindings.follow(&self.router, topics);
+    }
+}
+
+impl NatsFront {
+    /// `listens_at` is what INFO names; the HTTP listener may bring clients even if it is `None`.
+    pub fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>, auth: Auth) -> Self {
+        let limits = NatsLimits::of(config);
+        let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+        let id: String =
+            tailrace_runtime::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
+        let info = ServerInfo {
+            server_id: format!("N{id}"),
+            server_name: config.nats_server_name(),
+            version: NATS_VERSION.to_owned(),
+            proto: 1,
+            go: concat!("tailrace-", env!("CARGO_PKG_VERSION")).to_owned(),
+            host: address.ip().to_string(),
+            port: address.port(),
+            headers: true,
+            auth_required: auth.asks(),
+            tls_required: config.tailrace_nats_tls == NatsTls::Required,
+            tls_verify: config.tailrace_nats_tls == NatsTls::Required
+                && config.tailrace_tls_client_auth == TlsClientAuth::Required,
+            max_payload: limits.payload_max,
+            api_lvl: API_LEVEL,
+            ..ServerInfo::default()
+        };
+        Self {
+            router: Router::new(limits.control_line_max, Routes::new(config)),
+            addresses: Addresses::default(),
+            limits,
+            metrics: NatsMetrics::new(),
+            captures: Captures::new(config),
+            live: Live::new(config),
+            monitor: Monitor::new(),
+            auth,
+            info,
+            next_client_id: AtomicU64::new(1),
+            clients: Mutex::default(),
+            places: Places::default(),
+            tls_first: config.tailrace_nats_tls_handshake_first,
+            websocket: WebSocketFront::of(config),
+            freed_much: AtomicBool::new(false),
+            lame_duck: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
+            started: SystemTime::now(),
+        }
+    }
+
+    pub(crate) fn limits(&self) -> &NatsLimits {
+        &self.limits
+    }
+
+    pub(crate) fn router(&self) -> &Router {
+        &self.router
+    }
+
+    pub(crate) fn metrics(&self) -> &NatsMetrics {
+        &self.metrics
+    }
+
+    /// What the monitoring pages remember.
+    pub fn monitor(&self) -> &Monitor {
+        &self.monitor
+    }
+
+    pub(crate) fn auth(&self) -> &Auth {
+        &self.auth
+    }
+
+    /// INFO without what belongs to one client.
+    pub(crate) fn server_info(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    /// When the server started.
+    pub(crate) fn started(&self) -> SystemTime {
+        self.started
+    }
+
+    /// INFO for one client.
+    pub(crate) fn info(&self, client: &Client) -> ServerInfo {
+        self.info_for(client.id, client.peer, client.transport)
+    }
+
+    pub(crate) fn info_for(&self, id: u64, peer: SocketAddr, transport: TransportKind) -> ServerInfo {
+        let mut info = ServerInfo {
+            client_id: id,
+            client_ip: peer.ip().to_canonical().to_string(),
+            ldm: self.lame_duck.load(Ordering::Relaxed),
+            ..self.info.clone()
+        };
+        let told = self.addresses.told();
+        info.cluster.clone_from(&told.cluster);
+        if transport != TransportKind::WebSocket {
+            // Those of WebSocket would be others.
+            info.connect_urls = told.connect_urls(info.ldm);
+        }
+        if transport == TransportKind::WebSocket {
+            // TLS lies below it, or does not; nothing is to be upgraded.
+            info.tls_required = self.websocket.as_ref().is_some_and(WebSocketFront::is_secure);
+            (info.tls_available, info.tls_verify) = (info.tls_required, false);
+        }
+        info
+    }
+
+    /// True if the listener speaks TLS only.
+    pub(crate) fn demands_tls(&self) -> bool {
+        self.info.tls_required
+    }
+
+    /// True if TLS comes before INFO.
+    pub(crate) fn tls_first(&self) -> bool {
+        self.tls_first
+    }
+
+    /// How clients come by WebSocket, if they may.
+    pub(crate) fn websocket(&self) -> Option<&WebSocketFront> {
+        self.websocket.as_ref()
+    }
+
+    /// A fresh challenge for clients with an nkey; empty if nobody has one.
+    pub(crate) fn nonce(&self) -> String {
+        if self.auth.wants_nonce() { auth::nonce() } else { String::new() }
+    }
+
+    pub(crate) fn next_client_id(&self) -> u64 {
+        self.next_client_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A place for one more connection from an address that may have `per_address`; `None`, and counted, if there are as many as allowed.
+    pub(crate) fn take_place(&self, address: IpAddr, per_address: u32) -> Option<Place> {
+        let taken = self.places.take(self.limits.connections_max, address, per_address);
+        let count = |reason: &&'static str| {
+            self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();
+        };
+        taken.inspect_err(count).ok()
+    }
+
+    /// Takes a connection into the list of open ones.
+    pub(crate) fn register(&self, client: &Arc<Client>) -> Registered<'_> {
+        self.metrics.connections.inc();
+        lock(&self.clients).insert(client.id, Arc::clone(client));
+        if *self.stopping.borrow() {
+            client.out.close(CloseReason::ServerShutdown);
+        }
+        Registered { front: self, id: client.id }
+    }
+
+    /// Takes note that a connection ended for which much may have waited: its memory should go back to the system.
+    pub(crate) fn freed_much(&self) {
+        self.freed_much.store(true, Ordering::Relaxed);
+    }
+
+    /// True if that happened since this was asked last.
+    pub fn take_freed_much(&self) -> bool {
+        self.freed_much.swap(false, Ordering::Relaxed)
+    }
+
+    /// All open connections, in no order.
+    pub(crate) fn clients(&self) -> Vec<Arc<Client>> {
+        lock(&self.clients).values().cloned().collect()
+    }
+
+    /// Bytes that wait for all clients together.
+    pub fn pending_bytes(&self) -> usize {
+        self.clients().iter().map(|client| client.pending_bytes()).sum()
+    }
+
+    /// Delivers a message of the server's own to subscribers. Topics do not capture it.
+    pub(crate) fn publish(&self, burst: &mut Burst, message: &Message<'_>) -> usize {
+        self.router.publish(burst, message, |_| {})
+    }
+
+    /// Registers everything that this front counts.
+    pub fn register_into(&self, registry: &mut Registry) {
+        self.metrics.register_into(registry);
+        self.router.routes().metrics().register_into(registry);
+    }
+
+    /// What clients are told of the cluster.
+    pub(crate) fn addresses(&self) -> Arc<Told> {
+        self.addresses.told()
+    }
+
+    pub(crate) fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// True if somebody may be subscribed to what a record of the topic becomes.
+    pub(crate) fn listens_to(&self, topic: &Topic) -> bool {
+        self.live.subjects.have_first_word(topic.id, |word| self.router.has_interest_in(word))
+    }
+
+    /// Bounds of a message.
+    pub(crate) fn message_limits(&self) -> MessageLimits<'_> {
+        MessageLimits { payload_bytes_max: self.limits.payload_max, subject: self.router.limits() }
+    }
+
+    /// Told when no more connections are to be taken.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Lame duck mode: no new connections; clients are told, and after the grace period closed one after the other, so that they
+    /// do not all come to another server at once. Ends when all are gone, after `duration` at the latest.
+    pub async fn lame_duck(&self) {
+        let (duration, grace) = (self.limits.lame_duck_duration, self.limits.lame_duck_grace);
+        self.retire(grace.min(duration), duration.saturating_sub(grace)).await;
+    }
+
+    /// As [`NatsFront::lame_duck`], within the time that the server has left.
+    pub async fn stop(&self, within: Duration) {
+        // Clients that understand the announcement connect elsewhere meanwhile; nobody is there to wait for when it is one.
+        let grace = within.min(Duration::from_millis(100));
+        self.retire(grace, within.saturating_sub(grace).min(Duration::from_millis(400))).await;
+    }
+
+    async fn retire(&self, grace: Duration, closing: Duration) {
+        self.lame_duck.store(true, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+        for client in self.clients() {
+            client.out.signal(|signals| signals.lame_duck = true);
+        }
+        let until = Instant::now() + grace;
+        while !lock(&self.clients).is_empty() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5).min(grace)).await;
+        }
+        let clients = self.clients();
+        let pause = closing / u32::try_from(clients.len().max(1)).unwrap_or(u32::MAX);
+        let mut at = tokio::time::Instant::now();
+        for client in clients {
+            client.out.finish(CloseReason::ServerShutdown);
+            at += pause;
+            // The timer is no finer than a millisecond: several are closed at once when there are many.
+            if at > tokio::time::Instant::now() + Duration::from_millis(1) {
+                tokio::time::sleep_until(at).await;
+            }
+        }
+        let until = Instant::now() + Duration::from_secs(2);
+        while !lock(&self.clients).is_empty() && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        lock(&self.front.clients).remove(&self.id);
+        self.front.metrics.connections.dec();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

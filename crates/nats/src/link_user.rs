@@ -1,0 +1,39 @@
+//! The front as a user of the links to other nodes.
+
+use std::sync::Arc;
+
+use tailrace_metadata::MetadataImage;
+use tailrace_types::NodeId;
+
+use crate::front::NatsFront;
+use crate::routes::Inbound;
+use tailrace_node::cluster::LinkUser;
+use tailrace_peers::{NatsReceiver, Peers};
+
+impl LinkUser for NatsFront {
+    fn connect(&self, peers: Peers) {
+        self.router().routes().connect(peers);
+    }
+
+    /// Clients are told, if it changes where they may connect to.
+    fn follow_nodes(&self, image: &MetadataImage, own: NodeId) {
+        if self.addresses.follow(image, own) {
+            for client in self.clients() {
+                client.out.signal(|signals| signals.info = true);
+            }
+        }
+    }
+
+    fn link_up(&self, node: NodeId) {
+        self.router().routes().link_up(node);
+    }
+
+    fn link_down(&self, node: NodeId) {
+        self.router().routes().link_down(node);
+    }
+
+    fn linked_by(self: Arc<Self>, node: NodeId) -> Box<dyn NatsReceiver> {
+        let node = self.router().routes().node_came(node);
+        Box::new(Inbound::new(self, node))
+    }
+}

@@ -1,0 +1,60 @@
+//! The connections that have ended, the last of which are remembered.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use super::connection_info::{ConnInfo, describe, user_of};
+use super::time;
+use crate::client::Client;
+use crate::close::CloseReason;
+
+/// Closed connections that are remembered; nats-server remembers 10,000. About half a kilobyte each.
+const CLOSED_MAX: usize = 1024;
+
+/// A connection that has ended.
+#[derive(Debug)]
+pub(super) struct Closed {
+    pub(super) info: ConnInfo,
+    pub(super) user: Option<String>,
+    pub(super) started: SystemTime,
+    pub(super) last: SystemTime,
+    pub(super) stopped: SystemTime,
+    pub(super) round_trip_us: u64,
+}
+
+/// The last ones that ended, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct ClosedList(Mutex<VecDeque<Arc<Closed>>>);
+
+impl ClosedList {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<Closed>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the end of a connection.
+    pub(super) fn add(&self, client: &Client, reason: CloseReason) {
+        let now = SystemTime::now();
+        let mut info = describe(client, now);
+        info.stop = Some(time::rfc3339(now));
+        info.reason = Some(reason.to_string());
+        let closed = Arc::new(Closed {
+            user: user_of(client),
+            started: client.started,
+            last: client.last_activity(),
+            stopped: now,
+            round_trip_us: client.counts.round_trip_us.load(Ordering::Relaxed),
+            info,
+        });
+        let mut list = self.lock();
+        if list.len() >= CLOSED_MAX {
+            list.pop_front();
+        }
+        list.push_back(closed);
+    }
+
+    pub(super) fn all(&self) -> Vec<Arc<Closed>> {
+        self.lock().iter().cloned().collect()
+    }
+}

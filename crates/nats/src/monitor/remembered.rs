@@ -1,0 +1,59 @@
+//! What monitoring remembers between two requests.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Semaphore;
+
+use super::closed::ClosedList;
+use super::page::{COUNTED, PATHS};
+use super::process::CpuMeter;
+use crate::client::Client;
+use crate::close::CloseReason;
+
+/// Lists that are made at once; others wait.
+const LISTS_MAX: usize = 2;
+
+/// What monitoring remembers between two requests.
+#[derive(Debug)]
+pub struct Monitor {
+    pub(super) cpu: CpuMeter,
+    pub(super) closed: ClosedList,
+    /// Requests, in the order of [`PATHS`].
+    pub(super) requests: [AtomicU64; PATHS.len()],
+    /// The same of [`COUNTED`].
+    other_requests: [AtomicU64; COUNTED.len()],
+    pub(super) lists: Semaphore,
+}
+
+impl Monitor {
+    pub(crate) fn new() -> Self {
+        Self {
+            cpu: CpuMeter::new(),
+            closed: ClosedList::default(),
+            requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            other_requests: std::array::from_fn(|_| AtomicU64::new(0)),
+            lists: Semaphore::new(LISTS_MAX),
+        }
+    }
+
+    /// Takes note of a connection that has ended.
+    pub(crate) fn ended(&self, client: &Client, reason: CloseReason) {
+        self.closed.add(client, reason);
+    }
+
+    /// Counts a request for `/` or `/healthz`, which are answered elsewhere.
+    pub fn asked_for(&self, path: &str) {
+        if let Some(at) = COUNTED.iter().position(|known| *known == path) {
+            self.other_requests[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Paths that were asked for, and how often.
+    pub(super) fn request_counts(&self) -> BTreeMap<&'static str, u64> {
+        let pages = PATHS.iter().map(|(path, _)| *path).zip(&self.requests);
+        let counts = pages.chain(COUNTED.iter().copied().zip(&self.other_requests));
+        let counts = counts.map(|(path, count)| (path, count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+}

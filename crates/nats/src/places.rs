@@ -1,0 +1,63 @@
+//! Places for connections: how many there may be, and how many from one address.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The places of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Places(Arc<Mutex<Taken>>);
+
+impl Places {
+    /// A place for one more connection from an address that may have `per_address`, where `all` connections are allowed.
+    ///
+    /// # Errors
+    /// The setting that allows no more.
+    pub(crate) fn take(&self, all: usize, address: IpAddr, per_address: u32) -> Result<Place, &'static str> {
+        let mut taken = lock(&self.0);
+        if taken.count >= all {
+            return Err("tailrace.nats.max.connections");
+        }
+        let of_address = taken.by_address.get(&address).copied().unwrap_or(0);
+        if of_address >= per_address {
+            return Err("max.connections.per.ip");
+        }
+        taken.count += 1;
+        taken.by_address.insert(address, of_address + 1);
+        drop(taken);
+        Ok(Place { places: Arc::clone(&self.0), address })
+    }
+}
+
+/// How many places are taken.
+#[derive(Debug, Default)]
+struct Taken {
+    count: usize,
+    by_address: HashMap<IpAddr, u32>,
+}
+
+/// A connection's place among the allowed ones; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Mutex<Taken>>,
+    address: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.places);
+        taken.count -= 1;
+        if let Entry::Occupied(mut of_address) = taken.by_address.entry(self.address) {
+            *of_address.get_mut() -= 1;
+            if *of_address.get() == 0 {
+                of_address.remove();
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

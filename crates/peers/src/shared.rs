@@ -1,0 +1,58 @@
+//! What all connections of one node share.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+use tailrace_types::NodeId;
+use tokio::sync::watch;
+
+use super::link::Link;
+use super::metrics::PeerMetrics;
+use super::presence::Presence;
+use super::quiet::Quiet;
+use super::tls::PeerTls;
+use super::types::{Identity, PeerNode, PeerOptions, PeerReceiver};
+
+/// The links by the number of the node they lead to.
+pub(super) type Links = BTreeMap<NodeId, Arc<Link>>;
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub(super) options: PeerOptions,
+    pub(super) identity: ArcSwap<Identity>,
+    pub(super) tls: Option<Arc<PeerTls>>,
+    pub(super) metrics: PeerMetrics,
+    pub(super) presence: Arc<Presence>,
+    pub(super) quiet: Quiet,
+    pub(super) links: ArcSwap<Links>,
+    pub(super) wanted: Mutex<Wanted>,
+    pub(super) stopping: watch::Sender<bool>,
+    pub(super) runtime: tokio::runtime::Handle,
+}
+
+/// What the links are to be.
+#[derive(Default)]
+pub(super) struct Wanted {
+    pub(super) nodes: Vec<PeerNode>,
+    pub(super) receiver: Option<Arc<dyn PeerReceiver>>,
+}
+
+impl Shared {
+    /// Waits until the links are stopped.
+    pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+        // The sender lives as long as this.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Another node gave a sign of life: it is dialled at once.
+    pub(super) fn nudge(&self, node: NodeId) {
+        if let Some(link) = self.links.load().get(&node) {
+            link.nudge();
+        }
+    }
+
+    pub(super) fn wanted(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
