@@ -3,6 +3,14 @@
 //!
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
 //! road passes through [`Context`], whose session says which client it is.
+//!
+//! # Traps
+//!
+//! * `Produce` is advertised from version 0 though 0 to 2 are refused: librdkafka otherwise sends uncompressed
+//!   data (KAFKA-18659).
+//! * A null records field in a Fetch answer is encoded as empty: librdkafka takes null for an error.
+//! * The outbox sends a header with `MSG_MORE` when a file follows, or the client wakes up twice.
+//! * Waiting for request memory is not held against a client's read timeout.
 
 mod acls;
 mod add_offsets_to_txn;

@@ -5,6 +5,17 @@
 //! topics. The other way round, `live` brings what Kafka clients produce to subscribers.
 //!
 //! Messages reach the subscribers of the cluster's other nodes by `routes`. Deliberately not here: JetStream's API and accounts.
+//!
+//! # Traps
+//!
+//! * The router takes any bytes as a subject, since none that end a line can arrive there from a NATS client. From
+//!   a Kafka client's key they can: `mapping` checks.
+//! * A burst must be finished before anything is awaited: others who publish to the same connection see it marked
+//!   and leave the write to it.
+//! * A WebSocket frame is compressed into room for the worst case: at its fastest level zlib-rs 0.6 panics when a
+//!   compressor is reset that still held output.
+//! * A reply subject is noted as answerable before the request is delivered: the answer may come from another
+//!   thread at once.
 
 mod auth;
 mod burst;

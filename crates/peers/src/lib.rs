@@ -5,6 +5,13 @@
 //! (lanes, bounded) -> socket; in: `accept` (handshake) -> `incoming` -> [`PeerReceiver`].
 //!
 //! Deliberately not here: what messages and requests mean, who is a member, and whether a node is alive.
+//!
+//! # Traps
+//!
+//! * Between nodes heartbeats overtake whatever else waits (`outgoing.rs`): behind a queue of batches they would
+//!   look like the death of their sender.
+//! * Who closes a connection first, with bytes unread, takes back what the other end has not read yet. So a link
+//!   that ends in peace shuts down its direction and waits for the other end to close, and so does a refusal.
 
 mod accept;
 mod dial;
