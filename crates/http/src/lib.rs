@@ -55,11 +55,11 @@ pub trait Guest: Send + Sync {
 }
 
 /// A page that is being made.
-pub type GuestFuture = Pin<Box<dyn Future<Output = Option<Answer>> + Send>>;
+pub type GuestFuture = Pin<Box<dyn Future<Output = Option<PageAnswer>> + Send>>;
 
 /// A page of a [`Guest`].
 #[derive(Debug)]
-pub enum Answer {
+pub enum PageAnswer {
     /// JSON.
     Page(String),
     /// The query cannot be read: why.
@@ -250,8 +250,8 @@ async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
         "/metrics" => metrics(&server),
         "/clusterz" => typed(StatusCode::OK, "application/json", cluster::page(&server.node).await),
         path => match server.guest.page(path.to_owned(), uri.query().unwrap_or_default().to_owned()).await {
-            Some(Answer::Page(page)) => typed(StatusCode::OK, "application/json", page),
-            Some(Answer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
+            Some(PageAnswer::Page(page)) => typed(StatusCode::OK, "application/json", page),
+            Some(PageAnswer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
             None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
         },
     }

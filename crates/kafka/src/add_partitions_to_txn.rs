@@ -35,7 +35,7 @@ const ABORTABLE_FROM: i16 = 5;
 
 /// One transaction of a request.
 #[derive(Clone)]
-struct Wanted {
+struct PartitionsToAdd {
     transactional_id: String,
     producer: TransactionalProducer,
     verify_only: bool,
@@ -99,7 +99,7 @@ fn begin(
     context: &Context,
     transaction: AddPartitionsToTxnTransaction,
     version: i16,
-) -> Result<Wanted, AddPartitionsToTxnResult> {
+) -> Result<PartitionsToAdd, AddPartitionsToTxnResult> {
     let table = Arc::clone(&context.node().topics());
     let mut partitions = BTreeSet::new();
     let mut refused = BTreeMap::new();
@@ -126,7 +126,7 @@ fn begin(
     } else {
         TransactionProtocol::Classic
     };
-    Ok(Wanted {
+    Ok(PartitionsToAdd {
         transactional_id: transaction.transactional_id,
         producer: producer(transaction.producer_id, transaction.producer_epoch),
         verify_only: transaction.verify_only,
@@ -146,10 +146,10 @@ fn find(table: &TopicTable, name: &str, index: i32) -> Result<TopicPartition, Er
     Ok(TopicPartition::new(TopicName::clone(&topic.name), PartitionId(index)))
 }
 
-async fn submit(context: &Context, wanted: Wanted) -> (String, Asked<impl MakeEvent>) {
+async fn submit(context: &Context, wanted: PartitionsToAdd) -> (String, Asked<impl MakeEvent>) {
     let transactional_id = wanted.transactional_id.clone();
     let event = move |token, _| {
-        let Wanted { transactional_id, producer, partitions, protocol, .. } = wanted.clone();
+        let PartitionsToAdd { transactional_id, producer, partitions, protocol, .. } = wanted.clone();
         if wanted.verify_only {
             TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
         } else {

@@ -2,12 +2,12 @@
 
 use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId};
 
-use crate::fetch_session::{TopicKey, Wanted};
+use crate::fetch_session::{PartitionWanted, TopicKey};
 use tailrace_node::Node;
 use tailrace_node::partitions::{PartitionSlot, Topic};
 
 /// For each of the partitions the node to read from, where this one leads it and another one is nearer. `rack` is the consumer's.
-pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[Wanted]) -> Vec<Option<NodeId>> {
+pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted]) -> Vec<Option<NodeId>> {
     let mut all = vec![None; wanted.len()];
     if node.config().broker_rack.as_deref() == Some(rack) {
         return all;
@@ -26,7 +26,7 @@ pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[Wanted]) -> Vec
 }
 
 /// The replica in the rack that has most, if it has what the consumer wants.
-async fn nearest(here: &Node, rack: &str, topic: &Topic, want: &Wanted) -> Option<NodeId> {
+async fn nearest(here: &Node, rack: &str, topic: &Topic, want: &PartitionWanted) -> Option<NodeId> {
     let Some(PartitionSlot::Online(handle)) = topic.partition(want.partition) else { return None };
     handle.leads()?;
     let image = here.image();

@@ -16,7 +16,7 @@ use crate::lookup::replica;
 use tailrace_node::partitions::{Topic, TopicTable};
 
 /// Partitions by topic; `None` stands for all.
-pub(crate) type Wanted = Option<BTreeMap<String, BTreeSet<i32>>>;
+pub(crate) type TopicsToDescribe = Option<BTreeMap<String, BTreeSet<i32>>>;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
@@ -43,7 +43,7 @@ pub(crate) async fn handle(
     }
 }
 
-fn describe(table: &TopicTable, data_dir: &Path, wanted: Wanted) -> DescribeLogDirsResult {
+fn describe(table: &TopicTable, data_dir: &Path, wanted: TopicsToDescribe) -> DescribeLogDirsResult {
     let topics: Vec<_> = match wanted {
         None => table.iter().filter_map(|topic| sizes(topic, 0..topic.image.partitions)).collect(),
         // Topics and partitions that do not exist are left out, as in Kafka.

@@ -23,9 +23,9 @@ use tokio::time::Instant;
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
 use crate::errors::{claimed_epoch, epoch_code, read_code};
-use crate::fetch_found::Found;
-use crate::fetch_session::{Admission, FetchTurn, TopicKey, Wanted};
+use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
 use crate::outbox::ReplyPart;
+use crate::partition_read::PartitionRead;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Node;
 use tailrace_node::partitions::{
@@ -109,7 +109,7 @@ async fn decide_turn(
 }
 
 /// Sends the consumer to replicas that are nearer to it than this one.
-async fn redirect(node: &Node, rack: &str, wanted: &[Wanted], found: &mut [Found]) {
+async fn redirect(node: &Node, rack: &str, wanted: &[PartitionWanted], found: &mut [PartitionRead]) {
     let preferred = closest_replica::preferred(node, rack, wanted).await;
     for (found, preferred) in found.iter_mut().zip(preferred) {
         if preferred.is_some() && !found.failed() && found.diverging.is_none() {
@@ -142,7 +142,7 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     }
 }
 
-fn register(node: &Node, wanted: &[Wanted], notify: &Arc<Notify>) {
+fn register(node: &Node, wanted: &[PartitionWanted], notify: &Arc<Notify>) {
     let topics = node.topics();
     for want in wanted {
         if let Ok(handle) = find(&topics, want) {
@@ -151,25 +151,29 @@ fn register(node: &Node, wanted: &[Wanted], notify: &Arc<Notify>) {
     }
 }
 
-fn is_enough(found: &[Found], terms: &Terms) -> bool {
-    let is_told = |found: &Found| found.failed() || found.diverging.is_some() || found.preferred.is_some();
+fn is_enough(found: &[PartitionRead], terms: &Terms) -> bool {
+    let is_told =
+        |found: &PartitionRead| found.failed() || found.diverging.is_some() || found.preferred.is_some();
     let failed = found.iter().any(is_told);
     // More is there than this answer takes, which ends with a segment and at its limits: waiting gains nothing.
     let is_cut = found.iter().any(|found| found.has_more);
-    found.is_empty() || failed || is_cut || found.iter().map(Found::bytes).sum::<u64>() >= terms.bytes_min
+    found.is_empty()
+        || failed
+        || is_cut
+        || found.iter().map(PartitionRead::bytes).sum::<u64>() >= terms.bytes_min
 }
 
-fn look(node: &Node, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
+fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Vec<PartitionRead> {
     let topics = node.topics();
     let mut left = terms.bytes_max;
     let mut nothing_yet = true;
-    let look_at = |want: &Wanted| {
+    let look_at = |want: &PartitionWanted| {
         let found = match find(&topics, want) {
             Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
-                Found::error(ErrorCode::NotLeaderOrFollower)
+                PartitionRead::error(ErrorCode::NotLeaderOrFollower)
             }
             Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms.committed_only),
-            Err(code) => Found::error(code),
+            Err(code) => PartitionRead::error(code),
         };
         left = left.saturating_sub(found.bytes());
         nothing_yet &= found.slice.is_none();
@@ -178,7 +182,7 @@ fn look(node: &Node, wanted: &[Wanted], terms: &Terms) -> Vec<Found> {
     wanted.iter().map(look_at).collect()
 }
 
-fn find(topics: &TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
+fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
     let topic = match &want.topic {
         TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
         TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
@@ -196,13 +200,13 @@ fn find(topics: &TopicTable, want: &Wanted) -> Result<Arc<PartitionHandle>, Erro
 fn look_at(
     topics: &TopicTable,
     handle: &PartitionHandle,
-    want: &Wanted,
+    want: &PartitionWanted,
     left: u64,
     at_least_one: bool,
     committed_only: bool,
-) -> Found {
+) -> PartitionRead {
     if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
-        return Found::error(epoch_code(mismatch));
+        return PartitionRead::error(epoch_code(mismatch));
     }
     let terms = ReadTerms {
         from: Offset(want.fetch_offset),
@@ -212,18 +216,23 @@ fn look_at(
         at_least_one,
         last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
     };
-    handle.read(&terms).map_or_else(|failure| unread(topics, handle, &terms, &failure), Found::read)
+    handle.read(&terms).map_or_else(|failure| unread(topics, handle, &terms, &failure), PartitionRead::read)
 }
 
 /// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may
 /// have the records; of CORRUPT_MESSAGE they tell the application, which can go on behind it.
-fn unread(topics: &TopicTable, handle: &PartitionHandle, terms: &ReadTerms, failure: &ReadFailure) -> Found {
+fn unread(
+    topics: &TopicTable,
+    handle: &PartitionHandle,
+    terms: &ReadTerms,
+    failure: &ReadFailure,
+) -> PartitionRead {
     match failure {
         ReadFailure::Damaged(range) if topics.has_lost(handle, range) => {
             let damaged_end = Some(range.end_offset.min(handle.bounds().end(terms.isolation)));
-            Found { damaged_end, ..Found::error(ErrorCode::CorruptMessage) }
+            PartitionRead { damaged_end, ..PartitionRead::error(ErrorCode::CorruptMessage) }
         }
-        failure => Found::error(read_code(failure)),
+        failure => PartitionRead::error(read_code(failure)),
     }
 }
 
@@ -231,7 +240,7 @@ fn unread(topics: &TopicTable, handle: &PartitionHandle, terms: &ReadTerms, fail
 fn respond(
     context: &Context,
     turn: FetchTurn,
-    found: Vec<Found>,
+    found: Vec<PartitionRead>,
     terms: &Terms,
 ) -> Result<Vec<ReplyPart>, Closed> {
     let named = turn.select(&found);
@@ -265,8 +274,8 @@ fn respond(
 }
 
 fn partition_data(
-    want: &Wanted,
-    found: Found,
+    want: &PartitionWanted,
+    found: PartitionRead,
     terms: &Terms,
     files: &mut Vec<Extent<ServerDisk>>,
 ) -> PartitionData {

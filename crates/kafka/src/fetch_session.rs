@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
 
-use crate::fetch_found::Found;
 use crate::metrics::KafkaMetrics;
+use crate::partition_read::PartitionRead;
 
 /// Partitions of one session, and of one request. One costs about 300 bytes.
 const SESSION_PARTITIONS_MAX: usize = 100_000;
@@ -68,7 +68,7 @@ impl TopicKey {
 
 /// One partition that a client wants to read.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct PartitionWanted {
     pub(crate) topic: TopicKey,
     pub(crate) partition: i32,
     pub(crate) fetch_offset: i64,
@@ -77,7 +77,7 @@ pub(crate) struct Wanted {
     pub(crate) last_fetched_epoch: i32,
 }
 
-impl Wanted {
+impl PartitionWanted {
     fn new(topic: TopicKey, partition: &FetchPartition) -> Self {
         Self {
             topic,
@@ -99,7 +99,7 @@ type Key = (TopicKey, i32);
 /// One request's part in a session, or a fetch without one.
 pub(crate) struct FetchTurn {
     /// What to read, in the order in which limits are used up.
-    pub(crate) wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<PartitionWanted>,
     /// For the answer; 0 without a session.
     pub(crate) session_id: i32,
     session: Option<Arc<Mutex<Session>>>,
@@ -122,7 +122,7 @@ struct Said {
 
 #[derive(Debug)]
 struct Remembered {
-    wanted: Wanted,
+    wanted: PartitionWanted,
     said: Option<Said>,
 }
 
@@ -195,13 +195,13 @@ impl FetchSessions {
         }
     }
 
-    fn begin(&self, wanted: Vec<Wanted>, version: i16, with_session: bool) -> FetchTurn {
+    fn begin(&self, wanted: Vec<PartitionWanted>, version: i16, with_session: bool) -> FetchTurn {
         let session = if with_session { self.make(&wanted, version) } else { None };
         let (session_id, session) = session.map_or((0, None), |(id, session)| (id, Some(session)));
         FetchTurn { wanted, session_id, session, incremental: false }
     }
 
-    fn make(&self, wanted: &[Wanted], version: i16) -> Option<(i32, Arc<Mutex<Session>>)> {
+    fn make(&self, wanted: &[PartitionWanted], version: i16) -> Option<(i32, Arc<Mutex<Session>>)> {
         let all = self.all.load(Ordering::Relaxed) + wanted.len();
         if wanted.is_empty() || wanted.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
             return None;
@@ -245,7 +245,7 @@ fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
 }
 
 impl Session {
-    fn new(wanted: &[Wanted], uses_ids: bool, all: &Arc<AtomicUsize>) -> Self {
+    fn new(wanted: &[PartitionWanted], uses_ids: bool, all: &Arc<AtomicUsize>) -> Self {
         let mut session = Self {
             next_epoch: 1,
             uses_ids,
@@ -258,7 +258,7 @@ impl Session {
         session
     }
 
-    fn want(&mut self, wanted: Wanted) {
+    fn want(&mut self, wanted: PartitionWanted) {
         let key = wanted.key();
         match self.partitions.get_mut(&key) {
             Some(remembered) => remembered.wanted = wanted,
@@ -270,7 +270,11 @@ impl Session {
         }
     }
 
-    fn continue_with(&mut self, request: &FetchRequest, version: i16) -> Result<Vec<Wanted>, ErrorCode> {
+    fn continue_with(
+        &mut self,
+        request: &FetchRequest,
+        version: i16,
+    ) -> Result<Vec<PartitionWanted>, ErrorCode> {
         if request.session_epoch != self.next_epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
@@ -306,7 +310,12 @@ impl Session {
     }
 
     /// Which partitions the answer names; takes note of what it says.
-    fn select(&mut self, wanted: &[Wanted], found: &[Found], incremental: bool) -> Vec<bool> {
+    fn select(
+        &mut self,
+        wanted: &[PartitionWanted],
+        found: &[PartitionRead],
+        incremental: bool,
+    ) -> Vec<bool> {
         let mut any_data = false;
         let mut named = Vec::with_capacity(found.len());
         for (want, found) in wanted.iter().zip(found) {
@@ -328,7 +337,7 @@ impl Session {
         named
     }
 
-    fn last_to_the_end(&mut self, wanted: &[Wanted], found: &[Found]) {
+    fn last_to_the_end(&mut self, wanted: &[PartitionWanted], found: &[PartitionRead]) {
         let served: std::collections::HashSet<Key> = wanted
             .iter()
             .zip(found)
@@ -343,7 +352,7 @@ impl Session {
 
 impl FetchTurn {
     /// Which of `wanted` the answer names.
-    pub(crate) fn select(&self, found: &[Found]) -> Vec<bool> {
+    pub(crate) fn select(&self, found: &[PartitionRead]) -> Vec<bool> {
         match &self.session {
             Some(session) => lock(session).select(&self.wanted, found, self.incremental),
             None => vec![true; found.len()],
@@ -352,13 +361,13 @@ impl FetchTurn {
 }
 
 /// What is named twice counts once, as it is named last. So it is in Kafka.
-fn wanted(request: &FetchRequest, version: i16) -> Vec<Wanted> {
-    let mut wanted: Vec<Wanted> = Vec::new();
+fn wanted(request: &FetchRequest, version: i16) -> Vec<PartitionWanted> {
+    let mut wanted: Vec<PartitionWanted> = Vec::new();
     let mut places = HashMap::new();
     for topic in &request.topics {
         let key = topic_key(&topic.topic, topic.topic_id, version);
         for partition in &topic.partitions {
-            let want = Wanted::new(key.clone(), partition);
+            let want = PartitionWanted::new(key.clone(), partition);
             match places.entry(want.key()) {
                 Entry::Vacant(place) => {
                     place.insert(wanted.len());

@@ -24,7 +24,7 @@ const EPOCHS_FROM: i16 = 4;
 
 /// What the field `timestamp` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedOffset {
     Latest,
     /// The log start. That of the local disk (KIP-405) is the same, as nothing is stored elsewhere.
     Earliest,
@@ -35,7 +35,7 @@ enum Wanted {
     AtOrAfter(TimestampMs),
 }
 
-impl Wanted {
+impl WantedOffset {
     /// `None` if the version does not know this special value.
     fn from_timestamp(timestamp: i64, version: i16) -> Option<Self> {
         match timestamp {
@@ -55,7 +55,7 @@ impl Wanted {
 struct Lookup {
     place: (usize, usize),
     handle: Arc<PartitionHandle>,
-    wanted: Wanted,
+    wanted: WantedOffset,
     upto: Offset,
 }
 
@@ -115,7 +115,7 @@ fn duplicates(request: &ListOffsetsRequest) -> HashSet<(String, i32)> {
 enum Look {
     Found(Found),
     Nothing,
-    OnDisk { handle: Arc<PartitionHandle>, wanted: Wanted, upto: Offset },
+    OnDisk { handle: Arc<PartitionHandle>, wanted: WantedOffset, upto: Offset },
 }
 
 fn look(
@@ -125,20 +125,21 @@ fn look(
     version: i16,
     committed_only: bool,
 ) -> Result<Look, ErrorCode> {
-    let wanted = Wanted::from_timestamp(partition.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
+    let wanted =
+        WantedOffset::from_timestamp(partition.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
     let handle = online_by_name(table, topic, partition.partition_index)?;
     let reader = &handle.reader;
     handle.check_epoch(claimed_epoch(partition.current_leader_epoch)).map_err(epoch_code)?;
     let bounds = handle.bounds();
     let upto = bounds.end(Isolation::of(committed_only));
     Ok(match wanted {
-        Wanted::Latest => Look::Found((upto, TimestampMs::NONE, epoch_at(reader, upto))),
-        Wanted::Earliest => {
+        WantedOffset::Latest => Look::Found((upto, TimestampMs::NONE, epoch_at(reader, upto))),
+        WantedOffset::Earliest => {
             let start = bounds.log_start;
             Look::Found((start, TimestampMs::NONE, epoch_at(reader, start)))
         }
-        Wanted::Tiered => Look::Nothing,
-        Wanted::MaxTimestamp | Wanted::AtOrAfter(_) => Look::OnDisk { handle, wanted, upto },
+        WantedOffset::Tiered => Look::Nothing,
+        WantedOffset::MaxTimestamp | WantedOffset::AtOrAfter(_) => Look::OnDisk { handle, wanted, upto },
     })
 }
 
@@ -161,7 +162,7 @@ impl Lookup {
     fn run(&self) -> Result<Option<Found>, ErrorCode> {
         let log = self.handle.reader.log();
         let found = match self.wanted {
-            Wanted::AtOrAfter(time) => log.offset_for_time(time, self.upto),
+            WantedOffset::AtOrAfter(time) => log.offset_for_time(time, self.upto),
             _ => log.max_timestamp(self.upto),
         };
         found.map_err(|error| {

@@ -57,7 +57,7 @@ fn admit(
     per_address: &PerAddress,
     connections: &mut JoinSet<()>,
 ) {
-    let Some(place) = Place::take(server, per_address, peer.ip()) else { return };
+    let Some(place) = ConnectionPlace::take(server, per_address, peer.ip()) else { return };
     let Ok(local) = stream.local_addr() else { return };
     if tune(&stream, &server.node.config()).is_err() {
         return;
@@ -105,13 +105,13 @@ fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {
 }
 
 /// A connection's place among the allowed ones; given back when dropped.
-struct Place {
+struct ConnectionPlace {
     server: Arc<KafkaServer>,
     per_address: PerAddress,
     address: IpAddr,
 }
 
-impl Place {
+impl ConnectionPlace {
     fn take(server: &Arc<KafkaServer>, per_address: &PerAddress, address: IpAddr) -> Option<Self> {
         let config = server.node.config();
         let refused = |reason| {
@@ -139,7 +139,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut counts = lock(&self.per_address);
         if let Some(count) = counts.get_mut(&self.address) {

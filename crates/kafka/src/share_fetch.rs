@@ -51,7 +51,7 @@ struct Turn {
 }
 
 /// What was found in a partition.
-type Found = (Partition, Result<Acquisition, ShareFailure>);
+type Acquired = (Partition, Result<Acquisition, ShareFailure>);
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: ShareFetchRequest = decode(&context, reader)?;
@@ -158,7 +158,7 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
 }
 
 /// Waits until there is enough, or the time is up.
-async fn wait(context: &Context, turn: &Turn) -> Vec<Found> {
+async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     if turn.partitions.is_empty() {
         return Vec::new();
     }
@@ -213,7 +213,7 @@ async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool
     false
 }
 
-async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Found> {
+async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acquired> {
     let node = context.node();
     let mut found = Vec::new();
     let mut terms = turn.terms.clone();

@@ -18,7 +18,7 @@ use crate::close::CloseReason;
 use crate::front::NatsFront;
 use crate::input::Input;
 use crate::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
 use crate::session::{Next, Session};
 use crate::websocket::ClosingFrame;
@@ -78,7 +78,7 @@ struct Connection {
     last_input: Instant,
     nonce: String,
     bursts: u32,
-    _place: Place,
+    _place: ConnectionPlace,
 }
 
 impl Drop for Connection {
@@ -98,7 +98,7 @@ pub(crate) struct Opening {
     pub(crate) nonce: String,
     /// INFO was sent before TLS began.
     pub(crate) info_sent: bool,
-    pub(crate) place: Place,
+    pub(crate) place: ConnectionPlace,
 }
 
 /// Serves one connection, whatever it came by.

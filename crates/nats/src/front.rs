@@ -22,7 +22,7 @@ use crate::live::Live;
 use crate::mapping::MessageLimits;
 use crate::metrics::NatsMetrics;
 use crate::monitor::Monitor;
-use crate::places::{Place, Places};
+use crate::places::{ConnectionPlace, Places};
 use crate::router::Router;
 use crate::routes::{Addresses, Routes, Told};
 use crate::websocket::WebSocketFront;
@@ -202,7 +202,7 @@ impl NatsFront {
     }
 
     /// A place for one more connection from an address that may have `per_address`; `None`, and counted, if there are as many as allowed.
-    pub(crate) fn take_place(&self, address: IpAddr, per_address: u32) -> Option<Place> {
+    pub(crate) fn take_place(&self, address: IpAddr, per_address: u32) -> Option<ConnectionPlace> {
         let taken = self.places.take(self.limits.connections_max, address, per_address);
         let count = |reason: &&'static str| {
             self.metrics.connections_refused.get_or_create(&ReasonLabel { reason }).inc();

@@ -154,7 +154,7 @@ pub(super) struct Signals {
 }
 
 #[derive(Debug)]
-struct State {
+struct OutbufState {
     /// The socket, if anybody may write to it.
     socket: Option<Arc<OwnedWriteHalf>>,
     waiting: Batch,
@@ -202,7 +202,7 @@ pub(super) enum Appended {
 /// The buffer. See the module's documentation.
 #[derive(Debug)]
 pub(super) struct OutBuffer {
-    state: Mutex<State>,
+    state: Mutex<OutbufState>,
     limits: OutLimits,
     /// Told when there is room again.
     room: Notify,
@@ -235,7 +235,7 @@ pub(super) struct Sent {
 
 impl OutBuffer {
     pub(super) fn new(limits: OutLimits, socket: Option<Arc<OwnedWriteHalf>>) -> Self {
-        let state = State {
+        let state = OutbufState {
             socket,
             waiting: Batch::default(),
             tail: Vec::new(),
@@ -263,7 +263,7 @@ impl OutBuffer {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutbufState> {
         // Every critical section below leaves the buffer consistent even if it were to panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -404,7 +404,7 @@ impl OutBuffer {
         }
     }
 
-    fn wrote(&self, state: &mut State, bytes: usize) {
+    fn wrote(&self, state: &mut OutbufState, bytes: usize) {
         if bytes == 0 || state.closed.is_some() {
             return;
         }
@@ -529,7 +529,7 @@ impl OutBuffer {
         self.close_now(&mut self.lock(), reason);
     }
 
-    fn close_now(&self, state: &mut State, reason: CloseReason) {
+    fn close_now(&self, state: &mut OutbufState, reason: CloseReason) {
         if state.closed.is_some() {
             return;
         }
@@ -556,7 +556,7 @@ impl OutBuffer {
     }
 }
 
-impl State {
+impl OutbufState {
     /// Makes room for `bytes` more in the tail, or begins a new one.
     #[inline]
     fn reserve(&mut self, bytes: usize) {

@@ -14,7 +14,12 @@ impl Places {
     ///
     /// # Errors
     /// The setting that allows no more.
-    pub(crate) fn take(&self, all: usize, address: IpAddr, per_address: u32) -> Result<Place, &'static str> {
+    pub(crate) fn take(
+        &self,
+        all: usize,
+        address: IpAddr,
+        per_address: u32,
+    ) -> Result<ConnectionPlace, &'static str> {
         let mut taken = lock(&self.0);
         if taken.count >= all {
             return Err("tailrace.nats.max.connections");
@@ -26,7 +31,7 @@ impl Places {
         taken.count += 1;
         taken.by_address.insert(address, of_address + 1);
         drop(taken);
-        Ok(Place { places: Arc::clone(&self.0), address })
+        Ok(ConnectionPlace { places: Arc::clone(&self.0), address })
     }
 }
 
@@ -39,12 +44,12 @@ struct Taken {
 
 /// A connection's place among the allowed ones; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ConnectionPlace {
     places: Arc<Mutex<Taken>>,
     address: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = lock(&self.places);
         taken.count -= 1;

@@ -11,7 +11,7 @@ use crate::client::TransportKind;
 use crate::close::CloseReason;
 use crate::connection::{Opening, Transport, serve_one};
 use crate::front::NatsFront;
-use crate::places::Place;
+use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
 use tailrace_runtime::metrics::ReasonLabel;
 use tailrace_runtime::stopped;
@@ -21,7 +21,7 @@ use tailrace_runtime::tls::{HandshakeError, Tls};
 pub(crate) async fn serve(
     socket: TcpStream,
     peer: SocketAddr,
-    place: Place,
+    place: ConnectionPlace,
     server: Arc<NatsServer>,
     tls: Arc<Tls>,
 ) {

@@ -10,7 +10,7 @@ use super::dial::dial;
 use super::error::{Ended, PeerError};
 use super::handshake::{Purpose, Refusal};
 use super::link::Link;
-use super::presence::{Direction, Place};
+use super::presence::{ConnectionPlace, Direction};
 use super::session::Session;
 use super::shared::Shared;
 use super::stream::Halves;
@@ -124,7 +124,7 @@ impl Dialler {
         Ok(self.converse(peer, halves, &place).await)
     }
 
-    async fn converse(&self, peer: PeerIdentity, halves: Halves, place: &Place) -> Ended {
+    async fn converse(&self, peer: PeerIdentity, halves: Halves, place: &ConnectionPlace) -> Ended {
         let options = &self.shared.options;
         let up = Up::new(self, Session::new(peer, options));
         let arrived = || {

@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use super::error::Ended;
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
 use super::outgoing::Outgoing;
-use super::presence::Place;
+use super::presence::ConnectionPlace;
 use super::reader::FrameReader;
 use super::shared::Shared;
 use super::stream::Halves;
@@ -33,7 +33,7 @@ pub(super) struct Standing {
     /// `None` if one of the two nodes belongs to no cluster.
     pub(super) from: Option<NodeId>,
     /// Present on links.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<ConnectionPlace>,
     pub(super) level: u16,
 }
 

@@ -63,7 +63,7 @@ use outgoing::Unsent;
 use presence::Presence;
 use quiet::Quiet;
 use session::Session;
-use shared::{Links, Shared, Wanted};
+use shared::{Links, Shared, WantedLinks};
 use tailrace_runtime::metrics::Metrics;
 
 /// What waits when the links are stopped may be sent for so long.
@@ -331,7 +331,7 @@ impl Peers {
     pub async fn stop(&self) {
         let links = {
             let mut wanted = self.shared.wanted();
-            *wanted = Wanted::default();
+            *wanted = WantedLinks::default();
             self.shared.links.load_full()
         };
         let finishing: Vec<Arc<Session>> = links.values().filter_map(|link| link.finish()).collect();
@@ -352,7 +352,7 @@ impl Peers {
     }
 
     /// Dials and closes what it takes to have the links that are wanted.
-    fn adjust(&self, wanted: &Wanted) {
+    fn adjust(&self, wanted: &WantedLinks) {
         let Some(receiver) = &wanted.receiver else { return };
         let own = self.shared.identity.load().node;
         let before = self.shared.links.load_full();

@@ -54,7 +54,7 @@ impl Presence {
         node: NodeId,
         instance: [u8; 16],
         direction: Direction,
-    ) -> Result<Place, Refusal> {
+    ) -> Result<ConnectionPlace, Refusal> {
         let now = self.now();
         let mut state = self.lock();
         let (number, nodes) = &mut *state;
@@ -86,7 +86,7 @@ impl Presence {
         present.seats.push(Seat { number: *number, direction, replaced: Arc::clone(&replaced) });
         present.heard.fetch_max(now, Ordering::Relaxed);
         let heard = Arc::clone(&present.heard);
-        Ok(Place { presence: Arc::clone(self), node, number: *number, heard, replaced })
+        Ok(ConnectionPlace { presence: Arc::clone(self), node, number: *number, heard, replaced })
     }
 
     fn now(&self) -> u64 {
@@ -103,7 +103,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 /// A connection's place; given back when dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionPlace {
     presence: Arc<Presence>,
     node: NodeId,
     number: u64,
@@ -114,7 +114,7 @@ pub(super) struct Place {
 /// How often a sign of life is passed on.
 const HEARD_INTERVAL_MS: u64 = 100;
 
-impl Place {
+impl ConnectionPlace {
     /// Takes note of a sign of life. True if some time has passed since the last one on any connection of the node.
     pub(super) fn heard(&self) -> bool {
         let now = self.presence.now();
@@ -132,7 +132,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut state = self.presence.lock();
         if let Some(present) = state.1.get_mut(&self.node) {
@@ -155,7 +155,7 @@ mod tests {
         Arc::new(Presence::new(alive, 2))
     }
 
-    async fn is_replaced(place: &Place) -> bool {
+    async fn is_replaced(place: &ConnectionPlace) -> bool {
         tokio::time::timeout(Duration::ZERO, place.replaced()).await.is_ok()
     }
 

@@ -26,14 +26,14 @@ pub(super) struct Shared {
     pub(super) presence: Arc<Presence>,
     pub(super) quiet: Quiet,
     pub(super) links: ArcSwap<Links>,
-    pub(super) wanted: Mutex<Wanted>,
+    pub(super) wanted: Mutex<WantedLinks>,
     pub(super) stopping: watch::Sender<bool>,
     pub(super) runtime: tokio::runtime::Handle,
 }
 
 /// What the links are to be.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedLinks {
     pub(super) nodes: Vec<PeerNode>,
     pub(super) receiver: Option<Arc<dyn PeerReceiver>>,
 }
@@ -52,7 +52,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn wanted(&self) -> MutexGuard<'_, Wanted> {
+    pub(super) fn wanted(&self) -> MutexGuard<'_, WantedLinks> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

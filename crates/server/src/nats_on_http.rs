@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response};
 
 use tailrace_http::{Guest, GuestFuture};
-use tailrace_nats::monitor::{self, Answer};
+use tailrace_nats::monitor::{self, MonitorAnswer};
 use tailrace_nats::{NatsServer, WebSocketFront};
 
 /// See [`Guest`].
@@ -27,8 +27,8 @@ impl Guest for NatsOnHttp {
         let server = Arc::clone(&self.0);
         Box::pin(async move {
             Some(match monitor::respond(&server, &path, &query).await? {
-                Answer::Page(page) => tailrace_http::Answer::Page(page),
-                Answer::BadQuery(reason) => tailrace_http::Answer::BadQuery(reason),
+                MonitorAnswer::Page(page) => tailrace_http::PageAnswer::Page(page),
+                MonitorAnswer::BadQuery(reason) => tailrace_http::PageAnswer::BadQuery(reason),
             })
         })
     }

@@ -66,8 +66,8 @@ impl Entries {
     }
 
     /// The entries with and without a queue that match, as nats-server separates them.
-    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> Found<'a> {
-        let mut found = Found::default();
+    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> FoundGrants<'a> {
+        let mut found = FoundGrants::default();
         for entry in self.0.iter().filter(|entry| matches(&entry.pattern, subject, wild)) {
             match &entry.queue {
                 None => found.plain = true,
@@ -79,12 +79,12 @@ impl Entries {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct FoundGrants<'a> {
     plain: bool,
     queues: Vec<&'a [u8]>,
 }
 
-impl Found<'_> {
+impl FoundGrants<'_> {
     fn has_queue(&self, queue: &[u8]) -> bool {
         self.queues.iter().any(|pattern| matches(pattern, queue, Wild::Literal))
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::closed::{Closed, ClosedList};
 use super::connection_info::{ConnInfo, describe, subscriptions_of, user_of};
-use super::options::{Options, Sort, State};
+use super::options::{ConnectionState, Options, Sort};
 use super::query::{ACCOUNT, BadQuery, Query};
 use super::subscription_info::SubscriptionInfo;
 use super::subscriptions::of_clients;
@@ -40,10 +40,10 @@ pub(super) fn page(front: &NatsFront, closed: &ClosedList, query: &Query) -> Res
     let options = Options::parse(query)?;
     let now = SystemTime::now();
     let mut found: Vec<Candidate> = Vec::new();
-    if !options.nobody && options.state != State::Closed {
+    if !options.nobody && options.state != ConnectionState::Closed {
         found.extend(front.clients().into_iter().map(Candidate::Open));
     }
-    if !options.nobody && options.state != State::Open {
+    if !options.nobody && options.state != ConnectionState::Open {
         found.extend(closed.all().into_iter().map(Candidate::Closed));
     }
     // As nats-server counts: all of that state, whoever is filtered out below.

@@ -30,7 +30,7 @@ use crate::server::NatsServer;
 
 /// An answer.
 #[derive(Debug)]
-pub enum Answer {
+pub enum MonitorAnswer {
     /// JSON.
     Page(String),
     /// The query cannot be read: why.
@@ -43,7 +43,7 @@ pub fn paths() -> impl Iterator<Item = &'static str> {
 }
 
 /// The answer to a request; `None` if the path is none of these.
-pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Option<Answer> {
+pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Option<MonitorAnswer> {
     let at = PATHS.iter().position(|(known, _)| *known == path)?;
     let monitor = server.front.monitor();
     if !UNCOUNTED.contains(&PATHS[at].1) {
@@ -75,7 +75,7 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
         Page::Stacksz => listed(server, |_| Ok(process::threads())).await,
         Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),
     };
-    Some(made.map_or_else(|BadQuery(reason)| Answer::BadQuery(reason), Answer::Page))
+    Some(made.map_or_else(|BadQuery(reason)| MonitorAnswer::BadQuery(reason), MonitorAnswer::Page))
 }
 
 /// Makes a page on a worker thread.

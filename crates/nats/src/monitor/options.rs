@@ -13,13 +13,13 @@ pub(super) struct Options {
     pub(super) limit: usize,
     pub(super) cid: u64,
     pub(super) user: String,
-    pub(super) state: State,
+    pub(super) state: ConnectionState,
     /// A filter that nothing here can pass: of other accounts, or of MQTT.
     pub(super) nobody: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Open,
     Closed,
     Any,
@@ -74,13 +74,13 @@ impl Options {
         let (offset, limit) = (query.count("offset")?, query.count("limit")?);
         let cid = query.cid()?;
         let state = match query.text("state").to_ascii_lowercase().as_str() {
-            "" | "open" => State::Open,
-            "closed" => State::Closed,
-            "any" | "all" => State::Any,
+            "" | "open" => ConnectionState::Open,
+            "closed" => ConnectionState::Closed,
+            "any" | "all" => ConnectionState::Any,
             other => return Err(BadQuery(format!("Error decoding state for {other}"))),
         };
         let sort = Sort::parse(name).ok_or_else(|| BadQuery(format!("invalid sorting option: {name}")))?;
-        if matches!(sort, Sort::Stop | Sort::Reason) && state != State::Closed {
+        if matches!(sort, Sort::Stop | Sort::Reason) && state != ConnectionState::Closed {
             return Err(BadQuery(format!("sort by {name} only valid on closed connections")));
         }
         let account = query.text("acc");

@@ -55,12 +55,12 @@ impl Send for OnceLock<Peers> {
 
 /// The table.
 pub(super) struct OwnInterest<S> {
-    state: Mutex<State>,
+    state: Mutex<InterestState>,
     to: Arc<S>,
 }
 
 #[derive(Default)]
-struct State {
+struct InterestState {
     counts: BTreeMap<Arc<Key>, usize>,
     feeds: BTreeMap<NodeId, Arc<Feed>>,
 }
@@ -123,7 +123,7 @@ impl<S: Send> OwnInterest<S> {
         self.lock().counts.len()
     }
 
-    fn tell(&self, state: &State, change: Change, key: &Key) {
+    fn tell(&self, state: &InterestState, change: Change, key: &Key) {
         for (node, feed) in &state.feeds {
             if feed.behind.load(Ordering::Relaxed) {
                 continue;
@@ -199,7 +199,7 @@ impl<S: Send> OwnInterest<S> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InterestState> {
         // Nothing under this lock can panic half-way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

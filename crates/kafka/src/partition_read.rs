@@ -10,7 +10,7 @@ use tailrace_node::partitions::{Bounds, ReadOutcome};
 use tailrace_runtime::disk::ServerDisk;
 
 /// What a look at one partition found.
-pub(crate) struct Found {
+pub(crate) struct PartitionRead {
     pub(crate) error: ErrorCode,
     pub(crate) bounds: Option<Bounds>,
     pub(crate) diverging: Option<(LeaderEpoch, Offset)>,
@@ -25,7 +25,7 @@ pub(crate) struct Found {
     pub(crate) damaged_end: Option<Offset>,
 }
 
-impl Found {
+impl PartitionRead {
     /// Nothing but an error.
     pub(crate) fn error(error: ErrorCode) -> Self {
         Self {
