@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// A stall of known length within a run of known length, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Stall {
+pub(crate) struct Stall {
     /// Time without answers.
     pub stalled_seconds: f64,
     /// Length of the run, the stall included.
@@ -19,7 +19,7 @@ pub struct Stall {
 
 impl Stall {
     /// The latency at `quantile`, in seconds.
-    pub fn expected_seconds(&self, quantile: f64) -> f64 {
+    pub(crate) fn expected_seconds(&self, quantile: f64) -> f64 {
         let share = self.stalled_seconds / self.run_seconds;
         if quantile <= 1.0 - share {
             return self.service_seconds;
@@ -27,21 +27,11 @@ impl Stall {
         let waited = 1.0 - (1.0 - quantile) / share;
         self.service_seconds + self.stalled_seconds * waited
     }
-
-    /// What a tool shows that sends one request at a time and counts each once: one request saw the stall.
-    pub fn omitting_seconds(&self, quantile: f64, per_second: f64) -> f64 {
-        let requests = (self.run_seconds - self.stalled_seconds) * per_second + 1.0;
-        if quantile > 1.0 - 1.0 / requests {
-            self.service_seconds + self.stalled_seconds
-        } else {
-            self.service_seconds
-        }
-    }
 }
 
 /// A percentile of a distribution beside what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// The share of all.
     pub quantile: f64,
     /// What it must be, in seconds.
@@ -54,7 +44,7 @@ pub struct Check {
 
 /// The judgement about a distribution.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Judgement {
+pub(crate) struct Judgement {
     /// Percentile by percentile.
     pub checks: Vec<Check>,
     /// Whether all agree.
@@ -64,12 +54,12 @@ pub struct Judgement {
 }
 
 /// Percentiles that are compared. The highest depends on single messages, so it is left to those with enough of them.
-pub const CHECKED: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
+pub(crate) const CHECKED: [f64; 6] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999];
 
 /// Compares a distribution, given as latency in seconds by share, with what it must be.
 ///
 /// They agree within `tolerance` as a share, or `slack_seconds`.
-pub fn judge(
+pub(crate) fn judge(
     stall: &Stall,
     found_seconds: impl Fn(f64) -> f64,
     tolerance: f64,
@@ -96,19 +86,29 @@ mod tests {
 
     const CTRL_Z: Stall = Stall { stalled_seconds: 100.0, run_seconds: 200.0, service_seconds: 0.001 };
 
+    /// What a tool shows that sends one request at a time and counts each once: one request saw the stall.
+    fn omitting_seconds(stall: &Stall, quantile: f64, per_second: f64) -> f64 {
+        let requests = (stall.run_seconds - stall.stalled_seconds) * per_second + 1.0;
+        if quantile > 1.0 - 1.0 / requests {
+            stall.service_seconds + stall.stalled_seconds
+        } else {
+            stall.service_seconds
+        }
+    }
+
     #[test]
     fn the_known_example() {
         for (quantile, seconds) in [(0.5, 0.001), (0.75, 50.0), (0.9999, 100.0)] {
             assert!((CTRL_Z.expected_seconds(quantile) - seconds).abs() < 0.03, "{quantile}");
         }
-        assert_eq!(CTRL_Z.omitting_seconds(0.9999, 100.0), 0.001);
+        assert_eq!(omitting_seconds(&CTRL_Z, 0.9999, 100.0), 0.001);
     }
 
     #[test]
     fn who_omits_is_told() {
         let honest = judge(&CTRL_Z, |quantile| CTRL_Z.expected_seconds(quantile), 0.01, 0.01);
         assert!(honest.right && !honest.omits);
-        let usual = judge(&CTRL_Z, |quantile| CTRL_Z.omitting_seconds(quantile, 100.0), 0.01, 0.01);
+        let usual = judge(&CTRL_Z, |quantile| omitting_seconds(&CTRL_Z, quantile, 100.0), 0.01, 0.01);
         assert!(!usual.right && usual.omits);
         let slow = judge(&CTRL_Z, |quantile| 2.0 * CTRL_Z.expected_seconds(quantile), 0.01, 0.01);
         assert!(!slow.right && !slow.omits);

@@ -51,7 +51,7 @@ impl MonotonicClock {
     ///
     /// By default Linux may delay every timer of a normal thread by 50 us. That it cannot be changed is no failure:
     /// the lateness of the schedule is recorded anyway.
-    pub fn sharpen_this_thread() {
+    pub(crate) fn sharpen_this_thread() {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     }
 }

@@ -14,7 +14,7 @@ const DEALS_MAX: u64 = 200_000;
 
 /// Two sets of one number per run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// Median of the first set.
     pub median_a: f64,
     /// Median of the second set.
@@ -40,7 +40,7 @@ const BOOTSTRAP_DRAWS: usize = 4_000;
 
 impl Comparison {
     /// The smallest share that this many runs can give at all.
-    pub fn p_value_least(a: usize, b: usize) -> f64 {
+    pub(crate) fn p_value_least(a: usize, b: usize) -> f64 {
         // The deal itself and, if both sets are equally large, its mirror image.
         let deals = deals(a, b) as f64;
         if a == b { 2.0 / deals } else { 1.0 / deals }
@@ -48,7 +48,7 @@ impl Comparison {
 }
 
 /// Compares two sets of positive numbers; `None` if one is empty or a number is not positive.
-pub fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
+pub(crate) fn compare(a: &[f64], b: &[f64]) -> Option<Comparison> {
     if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|value| !value.is_finite() || *value <= 0.0) {
         return None;
     }
@@ -144,7 +144,7 @@ fn mean(values: &[f64]) -> f64 {
 ///
 /// # Panics
 /// There are no values.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

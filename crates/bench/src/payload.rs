@@ -14,10 +14,10 @@
 use crate::schedule::Random;
 
 /// The smallest payload: the fields without filler.
-pub const PAYLOAD_BYTES_MIN: usize = 24;
+pub(crate) const PAYLOAD_BYTES_MIN: usize = 24;
 
 /// The largest payload, 64 MiB.
-pub const PAYLOAD_BYTES_MAX: usize = 64 << 20;
+pub(crate) const PAYLOAD_BYTES_MAX: usize = 64 << 20;
 
 /// The fields of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Header {
 
 /// A payload that arrived damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Corrupt;
+pub(crate) struct Corrupt;
 
 /// A buffer in which one payload after the other is made.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct PayloadBuffer {
 }
 
 impl PayloadBuffer {
-    /// A buffer for payloads of `length` bytes, at least [`PAYLOAD_BYTES_MIN`].
+    /// A buffer for payloads of `length` bytes, at least `PAYLOAD_BYTES_MIN`.
     pub fn new(length: usize) -> Self {
         let mut random = Random::new(0x7461_696c, 0);
         let mut bytes = vec![0; length.max(PAYLOAD_BYTES_MIN)];
@@ -69,7 +69,7 @@ impl PayloadBuffer {
 ///
 /// # Errors
 /// The length is not `expected_bytes`, or the checksum does not match.
-pub fn verify(bytes: &[u8], expected_bytes: usize) -> Result<Header, Corrupt> {
+pub(crate) fn verify(bytes: &[u8], expected_bytes: usize) -> Result<Header, Corrupt> {
     if bytes.len() != expected_bytes || bytes.len() < PAYLOAD_BYTES_MIN {
         return Err(Corrupt);
     }

@@ -19,14 +19,14 @@ const LAST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
 /// A thread that samples until it is stopped.
 #[derive(Debug)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Resources>>,
 }
 
 impl Sampler {
     /// Samples this process and, if there is one, the server's with its children. A server that is started again becomes another process.
-    pub fn start(server: Option<Arc<AtomicU32>>) -> Self {
+    pub(crate) fn start(server: Option<Arc<AtomicU32>>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
         let body = move || sample(server.as_deref(), &flag);
@@ -34,7 +34,7 @@ impl Sampler {
     }
 
     /// Takes a last sample, ends it and returns all of them.
-    pub fn finish(mut self) -> Resources {
+    pub(crate) fn finish(mut self) -> Resources {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }

@@ -8,14 +8,14 @@ use serde::Serialize;
 use thiserror::Error;
 
 /// Loads that must differ: three coefficients go through three points whatever these are.
-pub const LOADS_MIN: usize = 4;
+pub(crate) const LOADS_MIN: usize = 4;
 
 /// Steps of the fit at most; it takes about ten.
 const STEPS_MAX: u32 = 500;
 
 /// One observation.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub(crate) struct Point {
     /// How many worked at once.
     pub load: f64,
     /// What they got done, per second.
@@ -24,7 +24,7 @@ pub struct Point {
 
 /// Why points cannot be fitted.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum ScalabilityError {
+pub(crate) enum ScalabilityError {
     /// Too few different loads.
     #[error(
         "a fit of three coefficients needs runs at {LOADS_MIN} different loads or more: found {found} ({loads})"
@@ -49,7 +49,7 @@ pub enum ScalabilityError {
 
 /// The coefficients of the law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Law {
+pub(crate) struct Law {
     /// Throughput at a load of 1, per second.
     pub gamma: f64,
     /// Contention: share of the work that is not done at once. At least 0.
@@ -60,7 +60,7 @@ pub struct Law {
 
 impl Law {
     /// The throughput at a load.
-    pub fn throughput(&self, load: f64) -> f64 {
+    pub(crate) fn throughput(&self, load: f64) -> f64 {
         self.gamma * load / self.slowdown(load)
     }
 
@@ -71,19 +71,19 @@ impl Law {
     /// The load of the greatest throughput; `None` if throughput grows for ever (kappa is 0).
     ///
     /// Where one at a time does it all (sigma is 1 or more), that is 1.
-    pub fn peak_load(&self) -> Option<f64> {
+    pub(crate) fn peak_load(&self) -> Option<f64> {
         (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
     }
 
     /// What throughput comes near but never reaches; `None` if it has a peak, or no bound.
-    pub fn ceiling(&self) -> Option<f64> {
+    pub(crate) fn ceiling(&self) -> Option<f64> {
         (self.kappa == 0.0 && self.sigma > 0.0).then(|| self.gamma / self.sigma)
     }
 }
 
 /// How far an observation is from the law.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Residual {
+pub(crate) struct Residual {
     /// What was seen.
     #[serde(flatten)]
     pub point: Point,
@@ -95,7 +95,7 @@ pub struct Residual {
 
 /// A law with how well it fits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// The coefficients.
     #[serde(flatten)]
     pub law: Law,
@@ -123,7 +123,7 @@ pub struct Fit {
 ///
 /// # Errors
 /// There are fewer than [`LOADS_MIN`] different loads, or an observation is none.
-pub fn fit(points: &[Point]) -> Result<Fit, ScalabilityError> {
+pub(crate) fn fit(points: &[Point]) -> Result<Fit, ScalabilityError> {
     let points = check(points)?;
     // Numbers near 1 keep the arithmetic exact.
     let scale = points.iter().map(|point| point.throughput).fold(0.0, f64::max);

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Percentiles of a report, as shares; the last is the maximum.
-pub const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
+pub(crate) const QUANTILES: [f64; 9] = [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999_999, 1.0];
 
 /// Percentiles (as shares) that a run must be able to tell, or it is doubtful as a whole.
-pub const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
+pub(crate) const DECISIVE: [f64; 3] = [0.5, 0.9, 0.99];
 
 /// The verdict in one word, the better ones first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -30,12 +30,8 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
-    /// All kinds, the better ones first.
-    pub const ALL: [Self; 5] =
-        [Self::Valid, Self::Doubtful, Self::Interrupted, Self::Invalid, Self::NothingMeasured];
-
     /// How it is shown. What must not be overlooked is in capitals.
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Valid => "valid",
             Self::Doubtful => "doubtful",
@@ -69,7 +65,7 @@ impl Verdict {
     /// The verdict of a run whose `result.json` was read back, of this version or an older one.
     ///
     /// A result that does not say that it is valid is invalid.
-    pub fn of_result(result: &Value) -> Self {
+    pub(crate) fn of_result(result: &Value) -> Self {
         let mut verdict: Self = serde_json::from_value(result["verdict"].clone()).unwrap_or_default();
         if result["interrupted"] == true && verdict.interrupted.is_none() {
             verdict.interrupted = Some("it was stopped before its end".to_owned());
@@ -107,7 +103,7 @@ impl Verdict {
 
     /// Why the verdict is what it is, as sentences without a full stop, the most important one first. Empty if the run is valid at
     /// every percentile.
-    pub fn reasons(&self) -> Vec<String> {
+    pub(crate) fn reasons(&self) -> Vec<String> {
         let all =
             self.nothing_measured.iter().chain(&self.invalid).chain(&self.interrupted).chain(&self.doubts);
         let mut reasons: Vec<String> = all.cloned().collect();
@@ -163,12 +159,12 @@ impl Verdict {
 }
 
 /// The reason for which a run is invalid whose trouble was not made.
-pub fn trouble_not_made(what: &str) -> String {
+pub(crate) fn trouble_not_made(what: &str) -> String {
     format!("trouble that was asked for was not made: {what}")
 }
 
 /// The name of a share of all: `p99.9`; `max` for all of them.
-pub fn percentile(quantile: f64) -> String {
+pub(crate) fn percentile(quantile: f64) -> String {
     if quantile >= 1.0 {
         return "max".to_owned();
     }

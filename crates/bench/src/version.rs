@@ -18,7 +18,7 @@ type Answer = fn(&[u8]) -> Option<String>;
 
 /// What a system says it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub(crate) struct Told {
     /// Its version.
     pub version: Option<String>,
     /// The commit that it was built from; only servers of NATS say so.
@@ -26,7 +26,7 @@ pub struct Told {
 }
 
 /// Asks a target's system at `HOST:PORT`, one of its addresses.
-pub fn ask(target: &Target, address: &str) -> Told {
+pub(crate) fn ask(target: &Target, address: &str) -> Told {
     let (question, answer): (&[u8], Answer) = match target.system.as_str() {
         "nats" | "jetstream" | "tailrace-nats" => (b"", nats),
         "redis" | "redis-streams" | "redis-lists" => (b"INFO server\r\n", redis),

@@ -1,11 +1,11 @@
 //! Which messages came: losses, duplicates and reorderings, in memory that does not grow with the run.
 //!
 //! A window of the last sequences is a bit map. What falls out of it unseen is missing for good; what arrives from before
-//! the window can no longer be told apart from a duplicate, and is counted as [`Arrival::Forgotten`].
+//! the window can no longer be told apart from a duplicate, and is counted as `Arrival::Forgotten`.
 
 /// What a sequence that arrived is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Arrival {
+pub(crate) enum Arrival {
     /// It came for the first time, and nothing later had come before it.
     InOrder,
     /// It came for the first time, after `behind` later sequences at most.
@@ -21,7 +21,7 @@ pub enum Arrival {
 
 /// Tracks the sequences 0, 1, 2, ... of one stream of messages.
 #[derive(Clone, Debug)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     seen: Vec<u64>,
     /// The window covers `end - window .. end`.
     end: u64,
@@ -34,18 +34,18 @@ const WORD: u64 = u64::BITS as u64;
 
 impl Tracker {
     /// A window of at least `window` sequences; it takes an eighth of a byte for each.
-    pub fn new(window: u64) -> Self {
+    pub(crate) fn new(window: u64) -> Self {
         let words = window.max(1).div_ceil(WORD);
         Self { seen: vec![0; words as usize], end: words * WORD, missed: 0, highest_end: 0 }
     }
 
     /// How many sequences the window covers.
-    pub fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         self.seen.len() as u64 * WORD
     }
 
     /// Notes that `sequence` came.
-    pub fn observe(&mut self, sequence: u64) -> Arrival {
+    pub(crate) fn observe(&mut self, sequence: u64) -> Arrival {
         if sequence < self.end - self.window() {
             return Arrival::Forgotten;
         }
@@ -64,7 +64,7 @@ impl Tracker {
     }
 
     /// Sequences below `sent` that did not come, or came too late for the window.
-    pub fn missing(&self, sent: u64) -> u64 {
+    pub(crate) fn missing(&self, sent: u64) -> u64 {
         let start = self.end - self.window();
         let unseen = (start..self.end.min(sent)).filter(|sequence| {
             let (word, bit) = self.place(*sequence);

@@ -23,7 +23,7 @@ impl Reader {
     ///
     /// # Errors
     /// Its count cannot be true, or an element is illegal.
-    pub fn nullable_array<E: Element>(
+    pub(crate) fn nullable_array<E: Element>(
         &mut self,
         version: i16,
         flexible: bool,
@@ -48,7 +48,7 @@ impl Reader {
     ///
     /// # Errors
     /// A field of it is illegal.
-    pub fn nullable_structure<S: Structure>(
+    pub(crate) fn nullable_structure<S: Structure>(
         &mut self,
         version: i16,
         field: &'static str,
@@ -82,7 +82,7 @@ impl Writer {
     ///
     /// # Errors
     /// An element cannot be expressed.
-    pub fn nullable_array<E: Element>(
+    pub(crate) fn nullable_array<E: Element>(
         &mut self,
         value: Option<&[E]>,
         version: i16,
@@ -100,7 +100,7 @@ impl Writer {
     ///
     /// # Errors
     /// A field cannot be expressed.
-    pub fn nullable_structure<S: Structure>(
+    pub(crate) fn nullable_structure<S: Structure>(
         &mut self,
         value: Option<&S>,
         version: i16,

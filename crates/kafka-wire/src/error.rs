@@ -52,7 +52,7 @@ pub enum DecodeError {
         /// Bytes that are left after the count.
         remaining: usize,
     },
-    /// A string beyond [`STRING_BYTES_MAX`](crate::STRING_BYTES_MAX).
+    /// A string beyond `STRING_BYTES_MAX`.
     #[error("{field} at byte {position}: expected a string of at most 32767 bytes, found {bytes}")]
     StringTooLong {
         /// Field that was being read.

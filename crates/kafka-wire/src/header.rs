@@ -58,7 +58,7 @@ impl RequestHeader {
 
 /// What stands before a response body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResponseHeader {
+pub(crate) struct ResponseHeader {
     /// The number of the request that is answered.
     pub correlation_id: i32,
     /// Tagged fields, header version 1 only.
@@ -70,7 +70,11 @@ impl ResponseHeader {
     ///
     /// # Errors
     /// The header is cut off.
-    pub fn decode(reader: &mut Reader, api_key: ApiKey, api_version: i16) -> Result<Self, DecodeError> {
+    pub(crate) fn decode(
+        reader: &mut Reader,
+        api_key: ApiKey,
+        api_version: i16,
+    ) -> Result<Self, DecodeError> {
         let correlation_id = reader.i32("ResponseHeader.correlation_id")?;
         let unknown_tagged_fields = match api_key.response_header_version(api_version) {
             1 => reader.unknown_tags("ResponseHeader")?,
@@ -83,7 +87,12 @@ impl ResponseHeader {
     ///
     /// # Errors
     /// A tagged field is too long.
-    pub fn encode(&self, writer: &mut Writer, api_key: ApiKey, api_version: i16) -> Result<(), EncodeError> {
+    pub(crate) fn encode(
+        &self,
+        writer: &mut Writer,
+        api_key: ApiKey,
+        api_version: i16,
+    ) -> Result<(), EncodeError> {
         writer.i32(self.correlation_id);
         if api_key.response_header_version(api_version) == 1 {
             writer.tag_count(self.unknown_tagged_fields.len(), "ResponseHeader")?;

@@ -45,12 +45,11 @@ pub use frame::{
     Frame, FrameLengthError, LENGTH_PREFIX_BYTES, decode_body, decode_response, frame_bytes, request_frame,
     response_frame,
 };
-pub use header::{RequestHeader, ResponseHeader};
+pub use header::RequestHeader;
+pub(crate) use header::ResponseHeader;
 pub use message::{Element, Message, Request, RequestVisitor, Response, Structure};
 pub use messages::api_key::ApiKey;
-pub use reader::{
-    MEMORY_BYTES_FREE, MEMORY_BYTES_PER_FRAME_BYTE, Reader, STRING_BYTES_MAX, Tag, UNKNOWN_TAGS_MAX,
-    memory_budget_bytes,
-};
+pub(crate) use reader::STRING_BYTES_MAX;
+pub use reader::{MEMORY_BYTES_PER_FRAME_BYTE, Reader, Tag, UNKNOWN_TAGS_MAX, memory_budget_bytes};
 pub use version::VersionRange;
-pub use writer::{LINK_BYTES_MIN, OpenTag, Part, Writer, required};
+pub use writer::{LINK_BYTES_MIN, Part, Writer, required};

@@ -17,10 +17,10 @@ use crate::{DecodeError, Records, TaggedField, TaggedFields};
 pub const MEMORY_BYTES_PER_FRAME_BYTE: usize = 32;
 
 /// Bytes of memory that decoding may take in addition, so that small requests of odd shape never meet the limit.
-pub const MEMORY_BYTES_FREE: usize = 64 * 1024;
+pub(crate) const MEMORY_BYTES_FREE: usize = 64 * 1024;
 
 /// Longest string in bytes. Kafka refuses longer ones even where the length prefix could express them.
-pub const STRING_BYTES_MAX: usize = i16::MAX as usize;
+pub(crate) const STRING_BYTES_MAX: usize = i16::MAX as usize;
 
 /// What `bytes` in a piece of their own take of the heap: allocators keep a length beside them, and no piece is smaller than 32 bytes.
 pub(crate) const fn heap_bytes(bytes: usize) -> usize {
@@ -132,7 +132,7 @@ impl Reader {
     /// # Errors
     /// No byte is left.
     #[inline]
-    pub fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
+    pub(crate) fn bool(&mut self, field: &'static str) -> Result<bool, DecodeError> {
         Ok(self.i8(field)? != 0)
     }
 
@@ -175,7 +175,7 @@ impl Reader {
     ///
     /// # Errors
     /// It is too long, cut off, or not UTF-8.
-    pub fn nullable_string(
+    pub(crate) fn nullable_string(
         &mut self,
         flexible: bool,
         field: &'static str,
@@ -208,7 +208,7 @@ impl Reader {
     ///
     /// # Errors
     /// It is cut off.
-    pub fn nullable_bytes(
+    pub(crate) fn nullable_bytes(
         &mut self,
         flexible: bool,
         field: &'static str,
@@ -228,7 +228,11 @@ impl Reader {
     ///
     /// # Errors
     /// They are cut off.
-    pub fn nullable_records(&mut self, flexible: bool, field: &'static str) -> Result<Records, DecodeError> {
+    pub(crate) fn nullable_records(
+        &mut self,
+        flexible: bool,
+        field: &'static str,
+    ) -> Result<Records, DecodeError> {
         Ok(self.nullable_bytes(flexible, field)?.map_or(Records::Null, Records::Bytes))
     }
 
@@ -236,7 +240,7 @@ impl Reader {
     ///
     /// # Errors
     /// It is cut off or cannot be true.
-    pub fn tag_count(&mut self, field: &'static str) -> Result<usize, DecodeError> {
+    pub(crate) fn tag_count(&mut self, field: &'static str) -> Result<usize, DecodeError> {
         let position = self.position;
         let count = self.varint(field)? as usize;
         let remaining = self.remaining();
@@ -262,7 +266,7 @@ impl Reader {
     ///
     /// # Errors
     /// It was not, or was read beyond.
-    pub fn tag_end(&self, tag: Tag, field: &'static str) -> Result<(), DecodeError> {
+    pub(crate) fn tag_end(&self, tag: Tag, field: &'static str) -> Result<(), DecodeError> {
         if self.position == tag.end {
             return Ok(());
         }
@@ -273,7 +277,7 @@ impl Reader {
     ///
     /// # Errors
     /// There are too many of them, or keeping it exceeds the memory budget.
-    pub fn unknown_tag(
+    pub(crate) fn unknown_tag(
         &mut self,
         tag: Tag,
         fields: &mut TaggedFields,
@@ -294,7 +298,7 @@ impl Reader {
     ///
     /// # Errors
     /// They are cut off, or keeping them exceeds the memory budget.
-    pub fn unknown_tags(&mut self, field: &'static str) -> Result<TaggedFields, DecodeError> {
+    pub(crate) fn unknown_tags(&mut self, field: &'static str) -> Result<TaggedFields, DecodeError> {
         let mut fields = TaggedFields::default();
         for _ in 0..self.tag_count(field)? {
             let tag = self.tag(field)?;

@@ -67,7 +67,7 @@ struct Link {
 /// A tagged field that was begun: where its content starts.
 #[derive(Debug)]
 #[must_use = "a tagged field that was begun must be ended"]
-pub struct OpenTag {
+pub(crate) struct OpenTag {
     start: usize,
 }
 
@@ -88,7 +88,7 @@ impl Writer {
     }
 
     /// An empty one with room for `bytes` of its own.
-    pub fn with_capacity(bytes: usize) -> Self {
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self { own: Vec::with_capacity(bytes), ..Self::default() }
     }
 
@@ -138,7 +138,7 @@ impl Writer {
 
     /// Writes a boolean.
     #[inline]
-    pub fn bool(&mut self, value: bool) {
+    pub(crate) fn bool(&mut self, value: bool) {
         self.own.put_u8(u8::from(value));
     }
 
@@ -157,7 +157,7 @@ impl Writer {
     /// Writes a string.
     ///
     /// # Errors
-    /// It is longer than [`STRING_BYTES_MAX`].
+    /// It is longer than `STRING_BYTES_MAX`.
     pub fn string(&mut self, value: &str, flexible: bool, field: &'static str) -> Result<(), EncodeError> {
         let length = i16::try_from(value.len()).map_err(|_| EncodeError::TooLong {
             field,
@@ -177,7 +177,7 @@ impl Writer {
     ///
     /// # Errors
     /// It is longer than [`STRING_BYTES_MAX`].
-    pub fn nullable_string(
+    pub(crate) fn nullable_string(
         &mut self,
         value: Option<&str>,
         flexible: bool,
@@ -201,23 +201,6 @@ impl Writer {
             self.own.put_slice(value);
         } else {
             self.link(Part::Bytes(value.clone()));
-        }
-        Ok(())
-    }
-
-    /// Writes a byte sequence that may be null.
-    ///
-    /// # Errors
-    /// It is longer than its prefix can express.
-    pub fn nullable_bytes(
-        &mut self,
-        value: Option<&Bytes>,
-        flexible: bool,
-        field: &'static str,
-    ) -> Result<(), EncodeError> {
-        match value {
-            Some(value) => self.bytes(value, flexible, field)?,
-            None => self.null(flexible),
         }
         Ok(())
     }
@@ -250,7 +233,7 @@ impl Writer {
     ///
     /// # Errors
     /// They are longer than their prefix can express, or external within a tagged field.
-    pub fn nullable_records(
+    pub(crate) fn nullable_records(
         &mut self,
         value: &Records,
         flexible: bool,
@@ -267,14 +250,14 @@ impl Writer {
     ///
     /// # Errors
     /// There are more than can be expressed.
-    pub fn tag_count(&mut self, count: usize, field: &'static str) -> Result<(), EncodeError> {
+    pub(crate) fn tag_count(&mut self, count: usize, field: &'static str) -> Result<(), EncodeError> {
         let count = self.checked_length(count, field)?;
         self.varint(count);
         Ok(())
     }
 
     /// Begins a tagged field, whose content is to be written next.
-    pub fn begin_tag(&mut self, number: u32) -> OpenTag {
+    pub(crate) fn begin_tag(&mut self, number: u32) -> OpenTag {
         self.varint(number);
         self.open_tags += 1;
         OpenTag { start: self.own.len() }
@@ -284,7 +267,7 @@ impl Writer {
     ///
     /// # Errors
     /// The content is longer than its size can express.
-    pub fn end_tag(&mut self, tag: OpenTag, field: &'static str) -> Result<(), EncodeError> {
+    pub(crate) fn end_tag(&mut self, tag: OpenTag, field: &'static str) -> Result<(), EncodeError> {
         self.open_tags -= 1;
         let end = self.own.len();
         let size = self.checked_length(end - tag.start, field)?;
@@ -299,7 +282,11 @@ impl Writer {
     ///
     /// # Errors
     /// One is longer than its size can express.
-    pub fn unknown_tags(&mut self, fields: &TaggedFields, field: &'static str) -> Result<(), EncodeError> {
+    pub(crate) fn unknown_tags(
+        &mut self,
+        fields: &TaggedFields,
+        field: &'static str,
+    ) -> Result<(), EncodeError> {
         for kept in fields.as_slice() {
             let size = self.checked_length(kept.data.len(), field)?;
             self.varint(kept.tag);

@@ -16,7 +16,7 @@ pub struct LogConfig {
     /// Taken off `segment_ms`, so that many partitions do not roll at once. The caller draws it, per partition, out of
     /// 0..=`segment.jitter.ms`.
     pub segment_jitter_ms: i64,
-    /// Largest step by which blocks are reserved beyond the end, in bytes. Steps double from [`PREALLOCATE_BYTES_FIRST`]
+    /// Largest step by which blocks are reserved beyond the end, in bytes. Steps double from `PREALLOCATE_BYTES_FIRST`
     /// up to it. 0 reserves nothing.
     pub preallocate_bytes: u64,
     /// `cleanup.policy` has `delete`. Without it `retention_*` are not looked at.
@@ -57,7 +57,7 @@ pub const SEGMENT_BYTES_MAX: u64 = i32::MAX as u64;
 
 /// First step of preallocation, in bytes. Small, so that a thousand partitions with a few records each do not reserve
 /// gigabytes; sixteen-fold growth takes four steps.
-pub const PREALLOCATE_BYTES_FIRST: u64 = 1 << 20;
+pub(crate) const PREALLOCATE_BYTES_FIRST: u64 = 1 << 20;
 
 /// Largest payload of an entry without records, in bytes.
 pub const ENTRY_BYTES_MAX: usize = 1 << 20;

@@ -15,7 +15,7 @@ use crate::error::LogError;
 
 /// Ranges kept of one partition, 200 bytes each. Where there are more, the new one is merged with its neighbour, whole batches between
 /// them included.
-pub const DAMAGED_RANGES_MAX: usize = 1024;
+pub(crate) const DAMAGED_RANGES_MAX: usize = 1024;
 
 /// What is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

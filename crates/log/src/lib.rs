@@ -84,11 +84,8 @@ pub use compact::{
     Cleanable, Compaction, CompactionLimits, CompactionSettings, CompactionStats, Discarded, HashSecret,
     KeyMap, LastOfProducer, Pace, Rewritten, Unhurried,
 };
-pub use config::{
-    ENTRY_BYTES_MAX, LogConfig, PREALLOCATE_BYTES_FIRST, PartitionIdentity, SEGMENT_BYTES_MAX,
-    SNAPSHOT_BYTES_MAX,
-};
-pub use damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
+pub use config::{ENTRY_BYTES_MAX, LogConfig, PartitionIdentity, SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX};
+pub use damage::{Damage, DamagedRange};
 pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, replace_file};
 pub use error::LogError;
 pub use extent::Extent;
@@ -113,7 +110,7 @@ pub use real::{DataDirLock, LOCK_FILE, LockError, RealDisk, RealFile};
 pub use recovery::{Recovery, TornTail};
 pub use repair::{RepairOptions, RepairStep, repair_dir};
 pub use scrub::{ScrubTarget, Scrubbed};
-pub use sections::{PRODUCERS, SECTION_NAME_BYTES_MAX, SECTIONS_MAX, Section, Sections};
+pub use sections::{PRODUCERS, Section, Sections};
 pub use staging::Staging;
 pub use store::LogStore;
 pub use sync::SyncPlan;

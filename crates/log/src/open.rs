@@ -47,21 +47,6 @@ impl<D: Disk> Log<D> {
         Self::open_from(store, dir, identity, config, now, Origin::Fresh)
     }
 
-    /// The same for a folder of `.log` files that Kafka wrote: takes the first one's offset for the log start, accepts the
-    /// holes that compaction leaves, numbers the batches from raft index 1. Opening it again is [`Log::open`]'s job.
-    ///
-    /// # Errors
-    /// As [`Log::open`].
-    pub fn import(
-        store: &LogStore<D>,
-        dir: &Path,
-        identity: &PartitionIdentity,
-        config: LogConfig,
-        now: TimestampMs,
-    ) -> Result<(Self, Recovery), LogError> {
-        Self::open_from(store, dir, identity, config, now, Origin::Foreign)
-    }
-
     fn open_from(
         store: &LogStore<D>,
         dir: &Path,

@@ -191,10 +191,6 @@ impl<D: Disk> Recovering<'_, D> {
         base: Offset,
     ) -> Result<Result<Arc<Segment<D>>, Bad>, LogError> {
         let header = read_segment_header(self.store.disk(), self.dir, base, 0)?;
-        if self.origin == Origin::Foreign {
-            // Compaction leaves holes.
-            tail.next_offset = tail.next_offset.max(base);
-        }
         if tail.index_is_a_guess {
             let known = header.map_or(tail.next_raft_index, |header| header.first_raft_index);
             tail.next_raft_index = tail.next_raft_index.max(known);

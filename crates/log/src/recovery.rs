@@ -18,8 +18,6 @@ pub(crate) enum Origin {
     Fresh,
     /// The checkpoint is damaged: wherever the first segment begins.
     Unknown,
-    /// Segments from Kafka: wherever the first one begins, with holes.
-    Foreign,
 }
 
 /// What opening found and did.

@@ -8,10 +8,10 @@
 use bytes::Bytes;
 
 /// Most sections of one checkpoint.
-pub const SECTIONS_MAX: usize = 64;
+pub(crate) const SECTIONS_MAX: usize = 64;
 
 /// Longest name of a section, in bytes.
-pub const SECTION_NAME_BYTES_MAX: usize = 24;
+pub(crate) const SECTION_NAME_BYTES_MAX: usize = 24;
 
 /// The section with the state of producers, which all versions of the file have.
 pub const PRODUCERS: &str = "producers";
@@ -55,7 +55,7 @@ impl Sections {
     /// These and another one.
     ///
     /// # Panics
-    /// If the name is not one, or there already; if there are [`SECTIONS_MAX`] already.
+    /// If the name is not one, or there already; if there are `SECTIONS_MAX` already.
     #[must_use]
     pub fn with(mut self, name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
         assert!(is_name(name.as_bytes()), "{name:?} names no section");

@@ -50,7 +50,7 @@ impl Feature {
     }
 
     /// The feature of this name.
-    pub fn by_name(name: &str) -> Option<Self> {
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
         Self::all().find(|feature| feature.name() == name)
     }
 

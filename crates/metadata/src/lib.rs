@@ -12,9 +12,9 @@ mod record;
 pub mod serial;
 
 pub use controller::{
-    ApplyError, BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange,
-    ConfigOp, ControlError, ControlErrorKind, Controller, CreateTopic, GROUP_ID_BYTES_MAX,
-    GROUPS_CONFIGURED_MAX, RegisterNode, RemoteControlError, Requester, TopicRef,
+    ApplyError, BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, ControlError, ControlErrorKind,
+    Controller, CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, RegisterNode, RemoteControlError,
+    Requester, TopicRef,
 };
 pub use features::{CLUSTER_LEVEL, Feature, FeatureDirection, FeatureError, FeatureLevels, FeatureUpdate};
 pub use image::{

@@ -87,11 +87,11 @@ pub enum ProtocolError {
     InvalidPublishSubject,
     /// Too many subscriptions on this connection.
     MaximumSubscriptions,
-    /// The user may not publish there. The name is [`quoted`].
+    /// The user may not publish there. The name is `quoted`.
     PublishPermission(String),
-    /// Reply subjects that belong to servers. The name is [`quoted`].
+    /// Reply subjects that belong to servers. The name is `quoted`.
     ReplyPermission(String),
-    /// The user may not subscribe to that, in that queue group if there is one. The names are [`quoted`].
+    /// The user may not subscribe to that, in that queue group if there is one. The names are `quoted`.
     SubscribePermission(String, Option<String>),
 }
 

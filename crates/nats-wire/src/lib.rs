@@ -27,7 +27,6 @@ pub use headers::{
 };
 pub use info::ServerInfo;
 pub use number::{decimal_digits, push_decimal};
-pub use quote::quoted;
 pub use server_op::{ServerOp, ServerParser};
 pub use write::{
     Delivery, write_connect, write_delivery, write_error, write_info, write_publish, write_subscribe,

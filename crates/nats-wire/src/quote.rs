@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// `bytes` in quotes. What is not printable, and what is no UTF-8, is escaped.
-pub fn quoted(bytes: &[u8]) -> String {
+pub(crate) fn quoted(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() + 2);
     out.push('"');
     for chunk in bytes.utf8_chunks() {

@@ -52,9 +52,10 @@ pub use error::PeerError;
 pub use handshake::Refusal;
 pub use tls::PeerTls;
 pub use types::{
-    BoxFuture, FRAME_BYTES_MIN, Identity, LEVELS, NATS_INTEREST_RESERVE_BYTES, NatsFrame, NatsReceiver,
-    NatsUnsent, PeerIdentity, PeerNode, PeerOptions, PeerReceiver, RequestError, RequestKind,
+    BoxFuture, Identity, LEVELS, NatsFrame, NatsReceiver, NatsUnsent, PeerIdentity, PeerNode, PeerOptions,
+    PeerReceiver, RequestError, RequestKind,
 };
+use types::{FRAME_BYTES_MIN, NATS_INTEREST_RESERVE_BYTES};
 
 use frame::FrameKind;
 use handshake::Purpose;

@@ -88,10 +88,10 @@ pub struct PeerOptions {
 }
 
 /// Above [`PeerOptions::nats_bytes_max`], for word of subscriptions alone.
-pub const NATS_INTEREST_RESERVE_BYTES: usize = 4 << 20;
+pub(crate) const NATS_INTEREST_RESERVE_BYTES: usize = 4 << 20;
 
 /// Lower bound of [`PeerOptions::frame_bytes_max`].
-pub const FRAME_BYTES_MIN: usize = 1 << 20;
+pub(crate) const FRAME_BYTES_MIN: usize = 1 << 20;
 
 impl Default for PeerOptions {
     fn default() -> Self {

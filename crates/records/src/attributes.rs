@@ -101,7 +101,7 @@ impl Attributes {
 
     /// The same, with a delete horizon or without.
     #[must_use]
-    pub const fn with_delete_horizon(self, horizon: bool) -> Self {
+    pub(crate) const fn with_delete_horizon(self, horizon: bool) -> Self {
         self.with(Self::DELETE_HORIZON, horizon)
     }
 

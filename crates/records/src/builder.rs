@@ -13,7 +13,7 @@ use crate::{
 
 /// Most uncompressed bytes of one built batch: far above any sensible batch, and far enough below the format's
 /// 2 GiB that no codec's overhead reaches it.
-pub const BUILDER_BYTES_MAX: usize = 1 << 30;
+pub(crate) const BUILDER_BYTES_MAX: usize = 1 << 30;
 
 /// What a batch says besides its records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl BatchBuilder {
     /// Appends a record. The first one's timestamp is the base of the others.
     ///
     /// # Errors
-    /// `Full` if the batch would exceed [`BUILDER_BYTES_MAX`]; the batch is then unchanged.
+    /// `Full` if the batch would exceed `BUILDER_BYTES_MAX`; the batch is then unchanged.
     pub fn push(
         &mut self,
         timestamp: TimestampMs,
@@ -97,7 +97,7 @@ impl BatchBuilder {
     /// Appends a record if the batch then takes `bytes_max` bytes at most, before compression.
     ///
     /// # Errors
-    /// `Full` if it would take more, or more than [`BUILDER_BYTES_MAX`]; the batch is then unchanged.
+    /// `Full` if it would take more, or more than `BUILDER_BYTES_MAX`; the batch is then unchanged.
     pub fn push_within(
         &mut self,
         bytes_max: usize,

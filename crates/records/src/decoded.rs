@@ -29,7 +29,7 @@ impl<'a> DecodedBatch<'a> {
     ///
     /// # Errors
     /// `Incomplete`, `UnknownCompression`, `Decompression`, `ExpandsTooLarge`.
-    pub fn trusted(
+    pub(crate) fn trusted(
         header: BatchHeader,
         bytes: &'a [u8],
         decompressed_bytes_max: usize,

@@ -11,14 +11,14 @@ pub const PREFIX_BYTES: usize = 16;
 /// Bytes before the first one that `batch_length` counts.
 pub const LENGTH_OVERHEAD: usize = 12;
 /// Least legal `batch_length`: a header without records.
-pub const BATCH_LENGTH_MIN: i32 = (HEADER_BYTES - LENGTH_OVERHEAD) as i32;
+pub(crate) const BATCH_LENGTH_MIN: i32 = (HEADER_BYTES - LENGTH_OVERHEAD) as i32;
 /// The only magic that is stored.
 pub const MAGIC: i8 = 2;
 /// "No sequence": batches of a producer that is not idempotent.
 pub const NO_SEQUENCE: i32 = -1;
 
 /// Position of the base offset, `i64`.
-pub const BASE_OFFSET_OFFSET: usize = 0;
+pub(crate) const BASE_OFFSET_OFFSET: usize = 0;
 /// Position of the batch length, `i32`.
 pub const LENGTH_OFFSET: usize = 8;
 /// Position of the leader epoch, `i32`.
@@ -34,13 +34,13 @@ pub const LAST_OFFSET_DELTA_OFFSET: usize = 23;
 /// Position of the base timestamp, `i64`.
 pub const BASE_TIMESTAMP_OFFSET: usize = 27;
 /// Position of the largest timestamp, `i64`.
-pub const MAX_TIMESTAMP_OFFSET: usize = 35;
+pub(crate) const MAX_TIMESTAMP_OFFSET: usize = 35;
 /// Position of the producer id, `i64`.
-pub const PRODUCER_ID_OFFSET: usize = 43;
+pub(crate) const PRODUCER_ID_OFFSET: usize = 43;
 /// Position of the producer epoch, `i16`.
-pub const PRODUCER_EPOCH_OFFSET: usize = 51;
+pub(crate) const PRODUCER_EPOCH_OFFSET: usize = 51;
 /// Position of the first sequence, `i32`.
-pub const BASE_SEQUENCE_OFFSET: usize = 53;
+pub(crate) const BASE_SEQUENCE_OFFSET: usize = 53;
 /// Position of the record count, `i32`.
 pub const RECORD_COUNT_OFFSET: usize = 57;
 

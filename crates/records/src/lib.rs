@@ -50,7 +50,7 @@ mod validate;
 mod varint;
 
 pub use attributes::{Attributes, TimestampType};
-pub use builder::{BUILDER_BYTES_MAX, BatchBuilder, BatchOptions};
+pub use builder::{BatchBuilder, BatchOptions};
 pub use codec::{Compression, UnknownCompressionName};
 pub use compress::{CompressionLevels, compress, decompress};
 pub use control::{ControlError, EndTransactionMarker};
@@ -62,4 +62,4 @@ pub use raw::{RawRecord, RawRecords};
 pub use record::{Header, Headers, Record, RecordIter, Strictness};
 pub use rewrite::{BatchRewriter, is_hole, is_lost, write_empty, write_hole, write_lost};
 pub use split::{Batches, check, split_batches, verify_crc};
-pub use validate::{AppendRules, SCRATCH_BYTES_MAX, Validated, validate};
+pub use validate::{AppendRules, Validated, validate};

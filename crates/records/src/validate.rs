@@ -24,7 +24,7 @@ use crate::{
 
 /// Bytes of decompressed records that a thread keeps for the next batch. A larger batch's are given back at once, so
 /// that the memory kept is at most this per thread.
-pub const SCRATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(crate) const SCRATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

@@ -61,7 +61,7 @@ impl AbortedTransactions {
     }
 
     /// Those with records or their marker within `from..upto`, in the order of their markers.
-    pub fn within(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
+    pub(crate) fn within(&self, from: Offset, upto: Offset) -> Vec<AbortedTransaction> {
         let ends_before =
             |piece: &Arc<Vec<AbortedTransaction>>| piece.last().is_some_and(|t| t.last_offset < from);
         let pieces = &self.pieces[self.pieces.partition_point(ends_before)..];

@@ -59,4 +59,4 @@ pub use reader::{CommittedSlice, PartitionReader};
 pub use snapshot::SnapshotError;
 pub use solo::Solo;
 pub use ticket::{SyncOutcome, SyncTicket};
-pub use verification::{VERIFICATIONS_MAX, VerificationGuard};
+pub use verification::VerificationGuard;

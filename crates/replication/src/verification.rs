@@ -13,7 +13,7 @@ use crate::producers::ProducerError;
 
 /// Producers whose verification is under way, per partition. Beyond it the oldest is forgotten and has to begin anew. One
 /// costs about 60 bytes.
-pub const VERIFICATIONS_MAX: usize = 65_536;
+pub(crate) const VERIFICATIONS_MAX: usize = 65_536;
 
 /// Drawn before the coordinator is asked, handed in with the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,5 +13,4 @@ mod rng;
 
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
 pub use mask::{Failure, Mask};
-pub use network::{Network, Traffic, Weather};
 pub use rng::Rng;

@@ -6,7 +6,7 @@ use crate::Rng;
 
 /// How badly messages fare. Percentages are of 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weather {
+pub(crate) struct Weather {
     /// Messages that get lost.
     pub lost_percent: u64,
     /// Messages that arrive twice.
@@ -23,7 +23,7 @@ pub struct Weather {
 
 impl Weather {
     /// Nothing is lost, doubled or reordered.
-    pub const FINE: Self = Self {
+    pub(crate) const FINE: Self = Self {
         lost_percent: 0,
         doubled_percent: 0,
         delay_ms_min: 1,
@@ -35,7 +35,7 @@ impl Weather {
 
 /// What the network has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     /// Messages handed over.
     pub sent: u64,
     /// Messages that were delivered, doubles included.
@@ -54,7 +54,7 @@ pub struct Traffic {
 
 /// Messages on their way between numbered nodes.
 #[derive(Clone, Debug)]
-pub struct Network<M> {
+pub(crate) struct Network<M> {
     rng: Rng,
     weather: Weather,
     /// By the time of arrival and a running number.
@@ -75,7 +75,7 @@ struct Parcel<M> {
 
 impl<M: Clone> Network<M> {
     /// A network whose decisions follow from `seed`.
-    pub fn new(seed: u64, weather: Weather) -> Self {
+    pub(crate) fn new(seed: u64, weather: Weather) -> Self {
         Self {
             rng: Rng::new(seed),
             weather,
@@ -88,44 +88,44 @@ impl<M: Clone> Network<M> {
     }
 
     /// From now on.
-    pub fn set_weather(&mut self, weather: Weather) {
+    pub(crate) fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
     }
 
     /// Cuts the way from one node to another. The way back is another.
-    pub fn cut(&mut self, from: u64, to: u64) {
+    pub(crate) fn cut(&mut self, from: u64, to: u64) {
         if !self.is_cut(from, to) {
             self.cuts.push((from, to));
         }
     }
 
     /// Ends the cut of one way.
-    pub fn join(&mut self, from: u64, to: u64) {
+    pub(crate) fn join(&mut self, from: u64, to: u64) {
         self.cuts.retain(|cut| *cut != (from, to));
     }
 
     /// Ends all cuts.
-    pub fn mend(&mut self) {
+    pub(crate) fn mend(&mut self) {
         self.cuts.clear();
     }
 
     /// True if nothing gets from one node to the other.
-    pub fn is_cut(&self, from: u64, to: u64) -> bool {
+    pub(crate) fn is_cut(&self, from: u64, to: u64) -> bool {
         self.cuts.contains(&(from, to))
     }
 
     /// What it has done.
-    pub fn traffic(&self) -> Traffic {
+    pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
 
     /// Sends a message at `now_ms`.
-    pub fn send(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
+    pub(crate) fn send(&mut self, now_ms: u64, from: u64, to: u64, message: M) {
         self.send_late(now_ms, from, to, message, 0);
     }
 
     /// Sends a message that takes `least_ms` or longer.
-    pub fn send_late(&mut self, now_ms: u64, from: u64, to: u64, message: M, least_ms: u64) {
+    pub(crate) fn send_late(&mut self, now_ms: u64, from: u64, to: u64, message: M, least_ms: u64) {
         self.traffic.sent += 1;
         if self.is_cut(from, to) {
             self.traffic.cut += 1;
@@ -155,7 +155,7 @@ impl<M: Clone> Network<M> {
     }
 
     /// The next message that has arrived by `now_ms`: from whom, to whom, what. A cut stops what is on its way, too.
-    pub fn arrived(&mut self, now_ms: u64) -> Option<(u64, u64, M)> {
+    pub(crate) fn arrived(&mut self, now_ms: u64) -> Option<(u64, u64, M)> {
         loop {
             let entry = self.on_the_way.first_entry().filter(|entry| entry.key().0 <= now_ms)?;
             let Parcel { from, to, number, message } = entry.remove();
@@ -174,7 +174,7 @@ impl<M: Clone> Network<M> {
     }
 
     /// Loses everything that is on its way to or from a node: it crashed.
-    pub fn forget(&mut self, node: u64) {
+    pub(crate) fn forget(&mut self, node: u64) {
         self.on_the_way.retain(|_, parcel| parcel.from != node && parcel.to != node);
     }
 }

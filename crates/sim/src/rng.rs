@@ -45,7 +45,7 @@ impl Rng {
     }
 
     /// Another source that is independent of what this one yields later.
-    pub fn fork(&mut self) -> Self {
+    pub(crate) fn fork(&mut self) -> Self {
         Self(self.next_u64())
     }
 }

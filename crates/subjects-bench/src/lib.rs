@@ -1,6 +1,6 @@
 //! Measures the subject matchers of tailrace; `cargo xtask bench subjects` runs it beside nats-server's sublist.
 //!
-//! One process measures one algorithm in one part of the benchmark and prints a JSON line for each measurement ([`line::Line`]).
+//! One process measures one algorithm in one part of the benchmark and prints a JSON line for each measurement (`line::Line`).
 //! The Go program in `go/` has the same command line and works on the same patterns and subjects ([`workload`]); both print checksums of the
 //! texts and of what they find, and whoever compares them must compare these first. Nothing here is pinned to a core, no figure
 //! is corrected, and no verdict is given: ratios and targets are xtask's business.

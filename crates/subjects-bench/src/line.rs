@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
+pub(crate) struct Line {
     /// The part of the benchmark.
     pub part: String,
     /// What was done: equal for systems that may be compared.
@@ -23,7 +23,7 @@ pub struct Line {
 impl Line {
     /// A measurement without figures.
     #[must_use]
-    pub fn new(part: &str, load: &str, system: &str, check: &str) -> Self {
+    pub(crate) fn new(part: &str, load: &str, system: &str, check: &str) -> Self {
         Self {
             part: part.into(),
             load: load.into(),
@@ -35,26 +35,26 @@ impl Line {
 
     /// Adds a figure.
     #[must_use]
-    pub fn with(mut self, name: &str, value: f64) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: f64) -> Self {
         self.figures.insert(name.to_owned(), value);
         self
     }
 
     /// Adds the time of one lookup and what it makes in a second.
     #[must_use]
-    pub fn rate(self, match_ns: f64) -> Self {
+    pub(crate) fn rate(self, match_ns: f64) -> Self {
         self.with("match_ns", match_ns).with("matches_per_s", 1e9 / match_ns)
     }
 
     /// Prints it.
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("figures have names"));
     }
 }
 
 /// `100000` as `100k`.
 #[must_use]
-pub fn short(count: usize) -> String {
+pub(crate) fn short(count: usize) -> String {
     match count {
         _ if count >= 1_000_000 && count.is_multiple_of(100_000) => format!("{}M", count as f64 / 1e6),
         _ if count >= 1_000 && count.is_multiple_of(100) => format!("{}k", count as f64 / 1e3),

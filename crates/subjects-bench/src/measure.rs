@@ -10,10 +10,10 @@ use crate::line::Line;
 pub type HeapBytes = Option<fn() -> usize>;
 
 /// Lookups between two readings of the clock.
-pub const CLOCK_EVERY: usize = 512;
+pub(crate) const CLOCK_EVERY: usize = 512;
 
 /// Repeats `work`, which says how many operations it did, until the time is over; gives nanoseconds per operation.
-pub fn pace(seconds: f64, mut work: impl FnMut() -> usize) -> f64 {
+pub(crate) fn pace(seconds: f64, mut work: impl FnMut() -> usize) -> f64 {
     let limit = Duration::from_secs_f64(seconds);
     let (began, mut done) = (Instant::now(), 0);
     loop {
@@ -26,7 +26,7 @@ pub fn pace(seconds: f64, mut work: impl FnMut() -> usize) -> f64 {
 }
 
 /// Nanoseconds per operation of `count` operations.
-pub fn each_ns(count: usize, mut work: impl FnMut(usize)) -> f64 {
+pub(crate) fn each_ns(count: usize, mut work: impl FnMut(usize)) -> f64 {
     let began = Instant::now();
     (0..count).for_each(&mut work);
     began.elapsed().as_nanos() as f64 / count as f64
@@ -34,7 +34,7 @@ pub fn each_ns(count: usize, mut work: impl FnMut(usize)) -> f64 {
 
 /// Resident bytes of this process; 0 where the kernel does not tell.
 #[must_use]
-pub fn resident_bytes() -> f64 {
+pub(crate) fn resident_bytes() -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<f64>().ok());
@@ -46,7 +46,7 @@ pub fn resident_bytes() -> f64 {
 /// # Panics
 /// Without samples.
 #[must_use]
-pub fn median(mut samples: Vec<u32>) -> f64 {
+pub(crate) fn median(mut samples: Vec<u32>) -> f64 {
     samples.sort_unstable();
     f64::from(samples[samples.len() / 2])
 }
@@ -68,7 +68,7 @@ const WHOLE: usize = 100_000;
 
 /// Adds the distribution of `samples`: the smallest value that so many per cent of them do not exceed.
 #[must_use]
-pub fn distribution(mut line: Line, mut samples: Vec<u32>) -> Line {
+pub(crate) fn distribution(mut line: Line, mut samples: Vec<u32>) -> Line {
     samples.sort_unstable();
     for (name, share) in PERCENTILES {
         let rank = (samples.len() * share).div_ceil(WHOLE).max(1);
@@ -79,7 +79,7 @@ pub fn distribution(mut line: Line, mut samples: Vec<u32>) -> Line {
 
 /// The time since `began` in whole nanoseconds; four seconds and more are all the same.
 #[must_use]
-pub fn since(began: Instant) -> u32 {
+pub(crate) fn since(began: Instant) -> u32 {
     u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX)
 }
 

@@ -1,7 +1,7 @@
 //! The command line, which the Go program shares.
 
 /// How the program is called.
-pub const USAGE: &str = "usage: subjects-bench PART SYSTEM [OPTIONS]
+pub(crate) const USAGE: &str = "usage: subjects-bench PART SYSTEM [OPTIONS]
   PART     thousand three table threads storm growth churn memory
   SYSTEM   tailrace naive inverted-bitmap optimized-bitmap trie cs-trie (the Go program: nats nats-cached)
   --count N        subscriptions, 1000 or more (100000)
@@ -34,7 +34,7 @@ impl Options {
     ///
     /// # Errors
     /// What is wrong with them, with the usage.
-    pub fn parse(arguments: &[String]) -> Result<Self, String> {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let [part, system, rest @ ..] = arguments else { return Err(USAGE.to_owned()) };
         let mut options = Self {
             part: part.clone(),

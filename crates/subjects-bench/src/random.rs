@@ -2,19 +2,19 @@
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, section 4).
 #[derive(Clone, Debug)]
-pub struct SplitMix {
+pub(crate) struct SplitMix {
     state: u64,
 }
 
 impl SplitMix {
     /// A generator; equal seeds give equal numbers.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// The next 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,14 +23,14 @@ impl SplitMix {
     }
 
     /// A number below `bound`, which is at most 2^32.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         (((self.next_u64() >> 32) * bound as u64) >> 32) as usize
     }
 }
 
 /// FNV-1a over all texts, each ended by a line feed: what both programs print to show that they work on the same.
 #[must_use]
-pub fn checksum<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
+pub(crate) fn checksum<'a>(texts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut take = |byte: u8| hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     for text in texts {

@@ -6,9 +6,9 @@ use crate::classic::{CsTrie, InvertedBitmap, Naive, OptimizedBitmap, Trie};
 use crate::workload::Texts;
 
 /// Entries of the per-thread cache: as many subjects as nats-server's shared cache holds.
-pub const CACHE_ENTRIES: usize = 1_024;
+pub(crate) const CACHE_ENTRIES: usize = 1_024;
 /// The largest group of subjects that are looked up together.
-pub const GROUP_MAX: usize = 64;
+pub(crate) const GROUP_MAX: usize = 64;
 
 /// A way of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Way {
 
     /// How many subjects are given at a time.
     #[must_use]
-    pub fn group(self) -> usize {
+    pub(crate) fn group(self) -> usize {
         match self {
             Self::Batch(group) => group,
             Self::Plain | Self::Cached => GROUP_MAX,

@@ -48,7 +48,7 @@ impl<S: System> Table<S> {
     ///
     /// # Panics
     /// If two ways of asking find different subscriptions.
-    pub fn check(&self, patterns: &Texts, subjects: &Texts) -> String {
+    pub(crate) fn check(&self, patterns: &Texts, subjects: &Texts) -> String {
         let slices: Vec<&[u8]> = subjects.iter().take(CHECKED).collect();
         let mut text = format!("{:016x} {:016x}", checksum(patterns.iter()), checksum(subjects.iter()));
         let mut first = None;
@@ -68,7 +68,7 @@ impl<S: System> Table<S> {
     ///
     /// # Panics
     /// If one is not there.
-    pub fn drain(&mut self) -> f64 {
+    pub(crate) fn drain(&mut self) -> f64 {
         let Self { matcher, subscriptions, .. } = self;
         measure::each_ns(subscriptions.len(), |index| {
             let subscription = subscriptions[index].take().expect("it was subscribed");
@@ -77,7 +77,7 @@ impl<S: System> Table<S> {
     }
 
     /// Lets reclamation by epochs catch up: it moves on when the matcher is used.
-    pub fn settle(&self, subjects: &Texts) {
+    pub(crate) fn settle(&self, subjects: &Texts) {
         let until = Instant::now() + SETTLE;
         let slices: Vec<&[u8]> = subjects.iter().take(CLOCK_EVERY).collect();
         while Instant::now() < until {
@@ -122,7 +122,7 @@ impl<'a> Round<'a> {
 }
 
 /// Nanoseconds per lookup in each way. The ways take turns, so that all of them meet the same machine.
-pub fn ways_ns<S: System>(matcher: &S, subjects: &[&[u8]], seconds: f64) -> Vec<(Way, f64)> {
+pub(crate) fn ways_ns<S: System>(matcher: &S, subjects: &[&[u8]], seconds: f64) -> Vec<(Way, f64)> {
     let mut own: Vec<S::Own> = S::WAYS.iter().map(|_| S::own()).collect();
     let mut rounds: Vec<Round<'_>> = S::WAYS.iter().map(|_| Round::new(subjects, 0)).collect();
     let slices = (seconds / SLICE_S).ceil().max(2.0);

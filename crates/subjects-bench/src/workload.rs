@@ -35,7 +35,7 @@ pub struct Texts {
 impl Texts {
     /// Room for so many texts of 32 bytes.
     #[must_use]
-    pub fn with_capacity(count: usize) -> Self {
+    pub(crate) fn with_capacity(count: usize) -> Self {
         Self { bytes: Vec::with_capacity(count * 32), ends: Vec::with_capacity(count) }
     }
 

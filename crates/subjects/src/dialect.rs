@@ -70,31 +70,31 @@ impl Dialect {
 
     /// Whether words may be empty.
     #[must_use]
-    pub const fn empty_words(self) -> bool {
+    pub(crate) const fn empty_words(self) -> bool {
         matches!(self, Self::Amqp | Self::Mqtt)
     }
 
     /// Whether the empty text is a subject (of zero words).
     #[must_use]
-    pub const fn empty_text(self) -> bool {
+    pub(crate) const fn empty_text(self) -> bool {
         matches!(self, Self::Amqp)
     }
 
     /// Whether a wildcard inside a longer word is an error (otherwise it is an ordinary byte).
     #[must_use]
-    pub const fn wildcard_in_word_is_error(self) -> bool {
+    pub(crate) const fn wildcard_in_word_is_error(self) -> bool {
         matches!(self, Self::Mqtt)
     }
 
     /// Whether a wildcard at the first word passes over subjects whose first word begins with `$`.
     #[must_use]
-    pub const fn dollar_rule(self) -> bool {
+    pub(crate) const fn dollar_rule(self) -> bool {
         matches!(self, Self::Mqtt)
     }
 
     /// Whether no text of this dialect may hold this byte.
     #[must_use]
-    pub const fn forbids(self, byte: u8) -> bool {
+    pub(crate) const fn forbids(self, byte: u8) -> bool {
         match self {
             Self::Nats => byte <= b' ' || byte == 0x7f,
             Self::Mqtt => byte < b' ' || byte == 0x7f,

@@ -8,7 +8,7 @@ mod offsets;
 mod replicas;
 mod units;
 
-pub use names::{PartitionId, TOPIC_NAME_BYTES_MAX, TopicId, TopicName, TopicNameError, TopicPartition};
+pub use names::{PartitionId, TopicId, TopicName, TopicNameError, TopicPartition};
 pub use offsets::{
     DurableEnd, HighWatermark, LeaderEpoch, LogEnd, NodeId, Offset, ProducerEpoch, ProducerId, RaftIndex,
 };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Longest topic name in bytes. Kafka's limit: the name, a dash and the partition must fit a 255-byte file name
 /// with a suffix for deletion.
-pub const TOPIC_NAME_BYTES_MAX: usize = 249;
+pub(crate) const TOPIC_NAME_BYTES_MAX: usize = 249;
 
 /// Number of a partition within its topic, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,7 +18,7 @@ impl fmt::Display for PartitionId {
     }
 }
 
-/// A legal topic name: 1 to [`TOPIC_NAME_BYTES_MAX`] bytes out of `[a-zA-Z0-9._-]`, neither `.` nor `..`
+/// A legal topic name: 1 to `TOPIC_NAME_BYTES_MAX` bytes out of `[a-zA-Z0-9._-]`, neither `.` nor `..`
 /// (Kafka: `org.apache.kafka.common.internals.Topic`). Cheap to clone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicName(Arc<str>);
@@ -32,7 +32,7 @@ pub enum TopicNameError {
     /// `.` or `..`.
     #[error("the topic name is '{0}', which would name a folder")]
     Reserved(String),
-    /// More than [`TOPIC_NAME_BYTES_MAX`] bytes.
+    /// More than `TOPIC_NAME_BYTES_MAX` bytes.
     #[error("the topic name has {bytes} bytes, more than {TOPIC_NAME_BYTES_MAX}")]
     TooLong {
         /// Its length in bytes.
@@ -77,13 +77,8 @@ impl TopicName {
         &self.0
     }
 
-    /// True if the two names differ only in `.` against `_`. Kafka refuses such pairs because its metric names, and
-    /// tailrace because JetStream stream names, would be the same.
-    pub fn collides_with(&self, other: &Self) -> bool {
-        self != other && self.folded() == other.folded()
-    }
-
-    /// What names that collide have in common, and no others: the name with `_` for every `.`.
+    /// What names that differ only in `.` against `_` have in common, and no others: the name with `_` for every `.`.
+    /// Kafka refuses such pairs because its metric names, and tailrace because JetStream stream names, would be the same.
     pub fn folded(&self) -> String {
         self.0.replace('.', "_")
     }
@@ -217,9 +212,8 @@ mod tests {
     #[test]
     fn names_that_differ_in_dot_and_underscore_collide() {
         let name = |s| TopicName::new(s).unwrap();
-        assert!(name("a.b").collides_with(&name("a_b")));
-        assert!(!name("a.b").collides_with(&name("a.b")));
-        assert!(!name("a.b").collides_with(&name("a-b")));
+        assert_eq!(name("a.b").folded(), name("a_b").folded());
+        assert_ne!(name("a.b").folded(), name("a-b").folded());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod graph;
 mod judged;
 mod names;
 mod source;
+#[path = "../common/tokens.rs"]
 mod tokens;
 
 use std::path::Path;

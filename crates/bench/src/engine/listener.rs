@@ -59,7 +59,7 @@ impl Sent {
     }
 
     /// Nobody will tell: the listening ends.
-    pub fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Relaxed);
     }
 }

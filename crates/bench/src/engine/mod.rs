@@ -26,8 +26,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use self::verdict::LATENESS_NS_ALLOWED;
-pub use crate::verdict::QUANTILES;
+pub(crate) use crate::verdict::QUANTILES;
 pub use crate::verdict::{Verdict, VerdictKind};
 pub(crate) use collector::Collector;
 pub use collector::{Interval, Observer};

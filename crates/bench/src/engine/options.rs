@@ -125,10 +125,10 @@ impl LoadOptions {
 
     /// Memory for messages in flight, in bytes, that all connections together may take. Those of connections that break are remembered, which takes
     /// up to about twice as much again.
-    pub const FLIGHT_BYTES_MAX: usize = 2 << 30;
+    pub(crate) const FLIGHT_BYTES_MAX: usize = 2 << 30;
 
     /// The most connections.
-    pub const CONNECTIONS_MAX: usize = u16::MAX as usize;
+    pub(crate) const CONNECTIONS_MAX: usize = u16::MAX as usize;
 
     /// Messages in flight per connection: a closed loop has one.
     pub(super) fn bound(&self) -> usize {

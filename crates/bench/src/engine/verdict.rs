@@ -5,7 +5,7 @@ use crate::recorder::{Distribution, Outcomes, Recorder, confidence};
 use crate::verdict::{DECISIVE, QUANTILES, Verdict};
 
 /// Lateness up to which nobody asks whose fault it was, in nanoseconds: 1 ms.
-pub const LATENESS_NS_ALLOWED: u64 = 1_000_000;
+pub(crate) const LATENESS_NS_ALLOWED: u64 = 1_000_000;
 
 /// What is known of how a run ended.
 #[derive(Clone, Debug, Default)]

@@ -15,12 +15,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub use options::ProxyOptions;
-pub use trouble::{Trouble, random_stalls, random_times};
+pub use trouble::Trouble;
+pub(crate) use trouble::{random_stalls, random_times};
 
 use connection::Connection;
 
 /// Connections at once, at most.
-pub const CONNECTIONS_MAX: usize = 1024;
+pub(crate) const CONNECTIONS_MAX: usize = 1024;
 
 /// A running proxy. It stops when dropped.
 #[derive(Debug)]

@@ -19,7 +19,12 @@ pub struct Trouble {
 }
 
 /// Stalls at random: exponential gaps with the mean `gap`, each of the same `length`, until `horizon`.
-pub fn random_stalls(seed: u64, gap: Duration, length: Duration, horizon: Duration) -> Vec<Range<Duration>> {
+pub(crate) fn random_stalls(
+    seed: u64,
+    gap: Duration,
+    length: Duration,
+    horizon: Duration,
+) -> Vec<Range<Duration>> {
     let mut at = Duration::ZERO;
     let mut stalls = Vec::new();
     for wait in random_gaps(seed, gap) {
@@ -34,7 +39,7 @@ pub fn random_stalls(seed: u64, gap: Duration, length: Duration, horizon: Durati
 }
 
 /// Points of time at random with the mean distance `gap`, until `horizon`.
-pub fn random_times(seed: u64, gap: Duration, horizon: Duration) -> Vec<Duration> {
+pub(crate) fn random_times(seed: u64, gap: Duration, horizon: Duration) -> Vec<Duration> {
     let mut at = Duration::ZERO;
     random_gaps(seed, gap)
         .map(|wait| {

@@ -20,18 +20,18 @@ const SUMMED_MAX: f64 = 600.0;
 
 /// The fewest messages of which a percentile (a share of 0.5 to below 1) can be told: the longest latency of fewer lies below it with
 /// more than 2.5 %.
-pub fn messages_needed(quantile: f64) -> u64 {
+pub(crate) fn messages_needed(quantile: f64) -> u64 {
     (TAIL.ln() / quantile.ln()).ceil() as u64
 }
 
 /// Whether `count` messages tell a percentile (a share of 0.5 to 1). The maximum, a share of 1, is what was seen: one message tells it.
-pub fn is_told(count: u64, quantile: f64) -> bool {
+pub(crate) fn is_told(count: u64, quantile: f64) -> bool {
     count >= if quantile < 1.0 { messages_needed(quantile) } else { 1 }
 }
 
 /// The ranks, from 1, of the two latencies between which the true percentile (a share of 0.5 to below 1) lies with 95 %, among `count` that
 /// are sorted; `None` if there are too few.
-pub fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
+pub(crate) fn ranks(count: u64, quantile: f64) -> Option<(u64, u64)> {
     if count < messages_needed(quantile) {
         return None;
     }

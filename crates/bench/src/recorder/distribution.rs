@@ -3,14 +3,14 @@
 use hdrhistogram::Histogram;
 
 /// The longest latency that is told apart, 300 s in nanoseconds.
-pub const LATENCY_NS_MAX: u64 = 300 * 1_000_000_000;
+pub(crate) const LATENCY_NS_MAX: u64 = 300 * 1_000_000_000;
 
 /// Significant decimal digits that are kept of every latency.
-pub const DIGITS: u8 = 3;
+pub(crate) const DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds, from 1 ns to 300 s with three significant digits.
 ///
-/// A longer one is counted in the last bucket *and* in [`Distribution::above_range`], so that no percentile gets better by it
+/// A longer one is counted in the last bucket *and* in `Distribution::above_range`, so that no percentile gets better by it
 /// and nobody takes the bucket's value for a measurement. The true maximum is kept beside the histogram.
 ///
 /// Takes about 230 KiB, once something was recorded.
@@ -28,7 +28,7 @@ impl Distribution {
     }
 
     /// Counts `count` equal latencies.
-    pub fn record_n(&mut self, latency_ns: u64, count: u64) {
+    pub(crate) fn record_n(&mut self, latency_ns: u64, count: u64) {
         let fitting = latency_ns.clamp(1, LATENCY_NS_MAX);
         self.histogram.get_or_insert_with(empty).saturating_record_n(fitting, count);
         self.max_ns = self.max_ns.max(latency_ns);
@@ -63,7 +63,7 @@ impl Distribution {
     }
 
     /// How many of them were longer than [`LATENCY_NS_MAX`].
-    pub fn above_range(&self) -> u64 {
+    pub(crate) fn above_range(&self) -> u64 {
         self.above_range
     }
 
@@ -85,7 +85,7 @@ impl Distribution {
 
     /// The latencies at two ranks, counted from 1 from the shortest on: the least that the first can have been and the most that the second
     /// can, to three digits. A rank beyond the count is that of the longest.
-    pub fn between_ranks_ns(&self, low: u64, high: u64) -> (u64, u64) {
+    pub(crate) fn between_ranks_ns(&self, low: u64, high: u64) -> (u64, u64) {
         let Some(histogram) = &self.histogram else { return (0, 0) };
         let (mut count, mut from, mut to) = (0, None, self.max_ns);
         for value in histogram.iter_recorded() {

@@ -86,7 +86,7 @@ pub struct LoggedInterval {
     pub distribution: Distribution,
 }
 
-/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages. Each interval takes 230 KiB: see [`each`]
+/// Reads a log that this module or another HdrHistogram tool wrote. `path` is for error messages. Each interval takes 230 KiB: see `each`
 /// for logs of hours.
 ///
 /// # Errors
@@ -101,7 +101,7 @@ pub fn read(path: &str, text: &[u8]) -> Result<Vec<LoggedInterval>, BenchError> 
 ///
 /// # Errors
 /// A line is not in the format.
-pub fn each(path: &str, text: &[u8], mut visit: impl FnMut(LoggedInterval)) -> Result<(), BenchError> {
+pub(crate) fn each(path: &str, text: &[u8], mut visit: impl FnMut(LoggedInterval)) -> Result<(), BenchError> {
     let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
     let mut deserializer = Deserializer::new();
     for entry in IntervalLogIterator::new(text) {
@@ -132,7 +132,7 @@ pub fn total(intervals: &[LoggedInterval]) -> Recorder {
 
 impl Recorder {
     /// Adds an interval of a log that this module wrote. One with a tag of others is left out.
-    pub fn add_logged(&mut self, interval: &LoggedInterval) {
+    pub(crate) fn add_logged(&mut self, interval: &LoggedInterval) {
         if let Some(distribution) = self.by_name_mut(&interval.tag) {
             distribution.add(&interval.distribution);
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Numbers of messages, and of breaks, of one run or of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Mishaps {
+pub(crate) struct Mishaps {
     /// Sent, and never received.
     pub lost: u64,
     /// Refused, answered wrongly, or in flight when their connection broke.
@@ -26,14 +26,15 @@ pub struct Mishaps {
 
 impl Mishaps {
     /// Heads of the columns.
-    pub const COLUMNS: [&str; 7] = ["LOST", "ERRORS", "TIMEOUTS", "UNSENT", "CUT OFF", "BROKEN", "ODD"];
+    pub(crate) const COLUMNS: [&str; 7] =
+        ["LOST", "ERRORS", "TIMEOUTS", "UNSENT", "CUT OFF", "BROKEN", "ODD"];
 
     /// What the columns mean, for whoever reads a table.
-    pub const LEGEND: &str = "errors and timeouts are in no percentile; cut off: lost when a connection broke; broken: connections (and how many \
+    pub(crate) const LEGEND: &str = "errors and timeouts are in no percentile; cut off: lost when a connection broke; broken: connections (and how many \
         came back); odd: duplicates, reordered, corrupt, of other runs, unknown, or before they were due";
 
     /// Those of a run whose `result.json` was read back.
-    pub fn of_result(result: &Value) -> Self {
+    pub(crate) fn of_result(result: &Value) -> Self {
         let count = |key: &str| result["counts"][key].as_u64().unwrap_or(0);
         // What is acknowledged and received fails twice, and is one message.
         let ended = |how: &str| {
@@ -54,7 +55,7 @@ impl Mishaps {
     }
 
     /// Adds those of another run.
-    pub fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.lost += other.lost;
         self.errors += other.errors;
         self.timeouts += other.timeouts;
@@ -66,7 +67,7 @@ impl Mishaps {
     }
 
     /// The cells below [`Mishaps::COLUMNS`].
-    pub fn cells(&self) -> [String; 7] {
+    pub(crate) fn cells(&self) -> [String; 7] {
         let broken = match self.broken_connections {
             0 => "0".to_owned(),
             times => format!("{times} ({} back)", self.reconnected),

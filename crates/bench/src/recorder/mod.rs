@@ -11,8 +11,8 @@ mod mishaps;
 use crate::windowed::Arrival;
 use serde::{Deserialize, Serialize};
 
-pub use distribution::{DIGITS, Distribution, LATENCY_NS_MAX};
-pub use mishaps::Mishaps;
+pub use distribution::Distribution;
+pub(crate) use mishaps::Mishaps;
 
 /// Latencies by how the request ended.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +45,7 @@ impl Outcomes {
     }
 
     /// One distribution of them all: what a caller felt, however it ended.
-    pub fn together(&self) -> Distribution {
+    pub(crate) fn together(&self) -> Distribution {
         let mut all = self.success.clone();
         all.add(&self.error);
         all.add(&self.timeout);
@@ -163,7 +163,7 @@ impl Recorder {
     }
 
     /// All distributions with something in them, each with the name that it has in files.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &Distribution)> {
         [
             ("acknowledgement", &self.acknowledgement.success),
             ("acknowledgement-error", &self.acknowledgement.error),

@@ -30,7 +30,7 @@ const LOOK_NS: i64 = 50_000_000;
 type Log = dyn Fn(&str) + Send + Sync;
 
 /// What an agent needs.
-pub struct AgentOptions {
+pub(crate) struct AgentOptions {
     /// Where it listens, `HOST:PORT`; port 0 picks a free one.
     pub listen: String,
     /// The key that coordinators must have.
@@ -42,7 +42,7 @@ pub struct AgentOptions {
 
 impl AgentOptions {
     /// An agent with the machine's clock.
-    pub fn new(listen: String, key: Key) -> Self {
+    pub(crate) fn new(listen: String, key: Key) -> Self {
         Self { listen, key, clock_shift_ns: Arc::default() }
     }
 }
@@ -60,7 +60,7 @@ impl Agent {
     ///
     /// # Errors
     /// It cannot listen there.
-    pub fn start(options: AgentOptions, log: Arc<Log>) -> Result<Self, RemoteError> {
+    pub(crate) fn start(options: AgentOptions, log: Arc<Log>) -> Result<Self, RemoteError> {
         let config = server_config()?;
         let listener = TcpListener::bind(&options.listen)?;
         listener.set_nonblocking(true)?;

@@ -59,7 +59,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// An agent cannot be reached, has another key or version, is busy, or cannot reach the system.
-    pub fn prepare(
+    pub(crate) fn prepare(
         load: &RemoteLoad<'_>,
         clock: &Arc<dyn Clock>,
         stop: &Arc<AtomicBool>,

@@ -35,7 +35,7 @@ impl Key {
     ///
     /// # Errors
     /// The file cannot be read, others may read it, or what is in it is no key, or too short a one.
-    pub fn read(path: &Path) -> Result<Self, RemoteError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, RemoteError> {
         let wrong = |reason: String| RemoteError::Key { path: path.display().to_string(), reason };
         let told = |error: io::Error| wrong(error.to_string());
         let mut file = File::open(path).map_err(told)?;
@@ -65,7 +65,7 @@ impl Key {
     ///
     /// # Errors
     /// The file is there, or cannot be written.
-    pub fn write_new(path: &Path) -> Result<(), RemoteError> {
+    pub(crate) fn write_new(path: &Path) -> Result<(), RemoteError> {
         let wrong = |reason: String| RemoteError::Key { path: path.display().to_string(), reason };
         let mut bytes = [0; FRESH_BYTES];
         SystemRandom::new()

@@ -9,7 +9,7 @@ use crate::systems::{self, Role, Target};
 
 /// A load and the agents that make it.
 #[derive(Debug)]
-pub struct RemoteLoad<'a> {
+pub(crate) struct RemoteLoad<'a> {
     /// Where agents listen, `HOST:PORT`.
     pub agents: &'a [String],
     /// The key that all of them have.
@@ -29,7 +29,7 @@ impl RemoteLoad<'_> {
     ///
     /// # Errors
     /// Says what is not.
-    pub fn check(&self) -> Result<(), RemoteError> {
+    pub(crate) fn check(&self) -> Result<(), RemoteError> {
         self.shares().map(|_| ())
     }
 

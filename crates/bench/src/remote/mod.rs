@@ -27,15 +27,16 @@ mod session;
 mod shifted;
 mod work;
 
-pub use agent::{Agent, AgentOptions};
+pub use agent::Agent;
+pub(crate) use agent::AgentOptions;
 pub use coordinator::Coordinator;
 pub use error::RemoteError;
 pub use key::Key;
 pub(crate) use link::AnyCertificate;
-pub use load::RemoteLoad;
+pub(crate) use load::RemoteLoad;
 pub use outcome::RemoteOutcome;
 pub use placement::Placement;
 pub use report::{AgentReport, ClockReport, RemoteReport};
 
 /// The most agents of one run.
-pub const AGENTS_MAX: usize = 256;
+pub(crate) const AGENTS_MAX: usize = 256;

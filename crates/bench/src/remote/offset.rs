@@ -7,7 +7,7 @@
 //! accident. If no line agrees with all probes, a clock was stepped or its rate was changed; then only what came last counts.
 
 /// The greatest drift between two clocks, in nanoseconds per nanosecond: 500 ppm is as much as Linux ever corrects.
-pub const DRIFT_MAX: f64 = 500e-6;
+pub(crate) const DRIFT_MAX: f64 = 500e-6;
 
 /// Bounds that are kept. When there are more, the wider one of each two neighbours is forgotten.
 const KEPT_MAX: usize = 48;
@@ -17,7 +17,7 @@ const READING_NS: f64 = 1.0;
 
 /// Four times of a probe, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// When it left, on this clock.
     pub sent_ns: u64,
     /// When it arrived, on the other clock.
@@ -30,7 +30,7 @@ pub struct Probe {
 
 impl Probe {
     /// Time on the way, there and back.
-    pub fn round_trip_ns(&self) -> u64 {
+    pub(crate) fn round_trip_ns(&self) -> u64 {
         let there = self.answered_ns.saturating_sub(self.received_ns);
         self.returned_ns.saturating_sub(self.sent_ns).saturating_sub(there)
     }
@@ -68,7 +68,7 @@ impl LineOfOffsets {
 
 /// What is known about one other clock.
 #[derive(Clone, Debug, Default)]
-pub struct Estimator {
+pub(crate) struct Estimator {
     origin: Option<(u64, i64)>,
     kept: Vec<Bounds>,
     /// Corners of the set of lines.
@@ -80,7 +80,7 @@ pub struct Estimator {
 
 impl Estimator {
     /// Takes several probes that followed each other closely, within some ten milliseconds.
-    pub fn add(&mut self, burst: &[Probe]) {
+    pub(crate) fn add(&mut self, burst: &[Probe]) {
         let Some(first) = burst.first() else { return };
         let (time, offset) = *self.origin.get_or_insert_with(|| (first.sent_ns, difference(first)));
         let each: Vec<Bounds> = burst.iter().map(|probe| bounds(probe, time, offset)).collect();
@@ -108,7 +108,7 @@ impl Estimator {
     }
 
     /// The offset at a time of this clock.
-    pub fn at(&self, time_ns: u64) -> Option<Offset> {
+    pub(crate) fn at(&self, time_ns: u64) -> Option<Offset> {
         let (low, high) = self.range(time_ns)?;
         let (_, origin) = self.origin?;
         let middle = ((low + high) / 2.0).round();
@@ -117,7 +117,7 @@ impl Estimator {
     }
 
     /// How wrong it can have been to take `offset_ns` for the offset from one time of this clock to another.
-    pub fn deviation_ns(&self, offset_ns: i64, from_ns: u64, to_ns: u64) -> Option<u64> {
+    pub(crate) fn deviation_ns(&self, offset_ns: i64, from_ns: u64, to_ns: u64) -> Option<u64> {
         let (_, origin) = self.origin?;
         let used = (i128::from(offset_ns) - i128::from(origin)) as f64;
         // What is greatest over lines is greatest at an end.
@@ -130,24 +130,24 @@ impl Estimator {
     }
 
     /// Drift and how wrong it may be, in nanoseconds per second (a thousandth of a ppm); positive if the other clock is faster.
-    pub fn drift(&self) -> Option<(f64, f64)> {
+    pub(crate) fn drift(&self) -> Option<(f64, f64)> {
         let drifts = || self.lines.iter().map(|line| line.drift);
         let (low, high) = (drifts().reduce(f64::min)?, drifts().reduce(f64::max)?);
         Some(((low + high) / 2.0 * 1e9, (high - low) / 2.0 * 1e9))
     }
 
     /// Probes so far.
-    pub fn probes(&self) -> u64 {
+    pub(crate) fn probes(&self) -> u64 {
         self.probes
     }
 
     /// How often no line agreed with all probes.
-    pub fn steps(&self) -> u64 {
+    pub(crate) fn steps(&self) -> u64 {
         self.steps
     }
 
     /// The shortest time on the way, there and back.
-    pub fn round_trip_ns_min(&self) -> Option<u64> {
+    pub(crate) fn round_trip_ns_min(&self) -> Option<u64> {
         self.round_trip_ns_min
     }
 

@@ -28,7 +28,7 @@ const TITLE: f64 = 15.0;
 
 /// What lies along the horizontal axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Horizontal {
+pub(crate) enum Horizontal {
     /// Shares from 0 to 1, spread out towards 1: each nine takes the same room.
     #[default]
     Percentile,
@@ -40,7 +40,7 @@ pub enum Horizontal {
 
 /// A sentence under a chart's title.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub(crate) struct Note {
     /// The sentence.
     pub text: String,
     /// Whether it must not be overlooked.
@@ -49,19 +49,19 @@ pub struct Note {
 
 impl Note {
     /// What must not be overlooked.
-    pub fn alarm(text: impl Into<String>) -> Self {
+    pub(crate) fn alarm(text: impl Into<String>) -> Self {
         Self { text: text.into(), alarm: true }
     }
 
     /// What is good to know.
-    pub fn plain(text: impl Into<String>) -> Self {
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), alarm: false }
     }
 }
 
 /// A chart with a logarithmic or linear vertical axis.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// What is shown.
     pub title: String,
     /// Sentences under the title.
@@ -79,7 +79,7 @@ pub struct Chart {
 }
 
 /// Latency in milliseconds by share, as points of a line. Empty if nothing was recorded.
-pub fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
+pub(crate) fn latency_points(distribution: &Distribution) -> Vec<(f64, f64)> {
     let Some(histogram) = distribution.histogram() else { return Vec::new() };
     histogram
         .iter_quantiles(5)
@@ -97,7 +97,7 @@ impl Chart {
     pub(super) const NARROW: Size = Size { width: 380.0, plot_height: 240.0, left: 62.0 };
 
     /// The chart as an SVG element.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         self.picture(Self::WIDE).svg()
     }
 
@@ -105,12 +105,12 @@ impl Chart {
     ///
     /// # Errors
     /// The name does not end in `.png`, or the file cannot be written.
-    pub fn write_png(&self, path: &Path) -> Result<(), BenchError> {
+    pub(crate) fn write_png(&self, path: &Path) -> Result<(), BenchError> {
         png::write(path, &self.picture(Self::WIDE))
     }
 
     /// Whether there is no value that could be shown.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.lines.iter().flat_map(|line| &line.points).any(|(_, y)| self.can_show(*y))
     }
 

@@ -15,7 +15,7 @@ const MILLISECONDS: &str = "milliseconds";
 
 /// The charts of a section: by percentile, over time, and resources over time where they were sampled. Those without anything in them
 /// are left out.
-pub fn charts(section: &Section) -> Vec<Chart> {
+pub(crate) fn charts(section: &Section) -> Vec<Chart> {
     let mut charts = of_messages(section);
     charts.extend(of_resources(section).0);
     charts

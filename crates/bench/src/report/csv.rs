@@ -11,7 +11,7 @@ use crate::recorder::{Distribution, confidence};
 /// One row per distribution and percentile, with the interval that holds the true percentile with 95 %.
 ///
 /// A percentile that is not told has an empty value, and its last cell says why.
-pub fn percentiles_csv(latency: &BTreeMap<String, Described>) -> String {
+pub(crate) fn percentiles_csv(latency: &BTreeMap<String, Described>) -> String {
     let mut text = String::from("distribution,quantile,microseconds,count,low_us,high_us,untold\n");
     for (name, described) in latency {
         for quantile in QUANTILES {
@@ -40,7 +40,7 @@ fn why(untold: Untold) -> String {
 }
 
 /// The first line of the course of a run.
-pub fn timeline_header() -> &'static str {
+pub(crate) fn timeline_header() -> &'static str {
     "second,sent,acknowledged,received,errors,timeouts,in_flight,distribution,p50_us,p99_us,p999_us,max_us,lateness_p99_us,\
      oldest_waiting_us\n"
 }
@@ -52,7 +52,7 @@ const WAITING_COLUMN: usize = 13;
 ///
 /// Where nothing ended there are no latencies, and their cells are empty: 0 would be the best of all. So are those of percentiles that
 /// the messages of the interval do not tell.
-pub fn timeline_row(interval: &Interval<'_>) -> String {
+pub(crate) fn timeline_row(interval: &Interval<'_>) -> String {
     let recorder = interval.recorder;
     let counts = &recorder.counts;
     // What the run is about does not change with a second in which nothing came.
@@ -91,7 +91,7 @@ pub fn timeline_row(interval: &Interval<'_>) -> String {
 
 /// What a report needs of an interval beside its histograms, which `intervals.hlog` has.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimelineRow {
+pub(crate) struct TimelineRow {
     /// When it began, in seconds since the first message was due.
     pub second: f64,
     /// How long the oldest message that waited at its end had waited then; absent in files of versions that did not write it.
@@ -102,7 +102,7 @@ pub struct TimelineRow {
 ///
 /// # Errors
 /// A line is not in the format; which one is named.
-pub fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, BenchError> {
+pub(crate) fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, BenchError> {
     let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
     let mut lines = text.lines();
     if lines.next().is_none_or(|head| !head.starts_with("second,")) {

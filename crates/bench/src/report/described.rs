@@ -18,7 +18,7 @@ pub struct Described {
     pub max_ns: u64,
     /// How many were beyond 300 s.
     pub above_range: u64,
-    /// Latency by share of all that did not exceed it; null where nothing can be said: see [`Described::untold`].
+    /// Latency by share of all that did not exceed it; null where nothing can be said: see `Described::untold`.
     pub quantiles_ns: BTreeMap<String, Option<u64>>,
     /// What holds the true percentile with 95 %, from least to most: see [`confidence`]. Not of the maximum, which is no estimate.
     pub intervals_ns: BTreeMap<String, (u64, u64)>,
@@ -46,7 +46,7 @@ pub enum Untold {
 
 /// What a latency is measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clocks {
+pub(crate) enum Clocks {
     /// One clock, or two whose offset does not enter.
     One,
     /// Two, whose offset is known within so many nanoseconds.
@@ -57,7 +57,7 @@ pub enum Clocks {
 
 /// What is said of a percentile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub(crate) enum Told {
     /// The latency, in nanoseconds.
     Is(u64),
     /// It is below that, in nanoseconds.
@@ -68,7 +68,7 @@ pub enum Told {
 
 impl Told {
     /// `0.089`, `<0.300`, or `-`; `show` writes nanoseconds.
-    pub fn text(self, show: impl Fn(u64) -> String) -> String {
+    pub(crate) fn text(self, show: impl Fn(u64) -> String) -> String {
         match self {
             Self::Is(ns) => show(ns),
             Self::LessThan(ns) => format!("<{}", show(ns)),
@@ -91,7 +91,7 @@ impl Described {
     }
 
     /// Describes a distribution that was made up in part, as HdrHistogram's correction does: no interval holds for it.
-    pub fn of_guess(distribution: &Distribution) -> Self {
+    pub(crate) fn of_guess(distribution: &Distribution) -> Self {
         let (mut quantiles_ns, mut untold) = (BTreeMap::new(), BTreeMap::new());
         for quantile in QUANTILES {
             let is_told = confidence::is_told(distribution.count(), quantile);
@@ -113,7 +113,7 @@ impl Described {
     }
 
     /// What is said of a percentile of [`QUANTILES`].
-    pub fn told(&self, quantile: f64) -> Told {
+    pub(crate) fn told(&self, quantile: f64) -> Told {
         let name = quantile.to_string();
         match (self.quantiles_ns.get(&name).copied().flatten(), self.untold.get(&name)) {
             (Some(ns), _) => Told::Is(ns),
@@ -122,13 +122,13 @@ impl Described {
         }
     }
 
-    /// The interval of a percentile of [`QUANTILES`], if it has one.
+    /// The interval of a percentile of `QUANTILES`, if it has one.
     pub fn interval_ns(&self, quantile: f64) -> Option<(u64, u64)> {
         self.intervals_ns.get(&quantile.to_string()).copied()
     }
 
     /// Why nothing is said of a percentile of [`QUANTILES`], if nothing is.
-    pub fn untold(&self, quantile: f64) -> Option<Untold> {
+    pub(crate) fn untold(&self, quantile: f64) -> Option<Untold> {
         self.untold.get(&quantile.to_string()).copied()
     }
 

@@ -16,7 +16,7 @@ const TICKS: u32 = 5;
 ///
 /// # Errors
 /// `out` cannot be written.
-pub fn write_hgrm(distribution: &Distribution, clocks: Clocks, out: &mut dyn Write) -> io::Result<()> {
+pub(crate) fn write_hgrm(distribution: &Distribution, clocks: Clocks, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
     let Some(histogram) = distribution.histogram() else {
         return writeln!(out, "#[Max     = {:12.3}, Total count    = {:12}]", 0.0, 0);

@@ -20,7 +20,7 @@ use crate::verdict::VerdictKind;
 const REASONS_SHOWN: usize = 4;
 
 /// The whole page.
-pub fn html(sections: &[Section]) -> String {
+pub(crate) fn html(sections: &[Section]) -> String {
     let title = title(sections);
     let mut body = format!("<header><h1>{}</h1>\n{}</header>\n", escape(&title), verdict(sections));
     for section in sections {

@@ -20,7 +20,7 @@ pub(super) fn last_known(count: u64) -> f64 {
 }
 
 /// Milliseconds with three decimals: microseconds are visible.
-pub fn milliseconds(ns: u64) -> String {
+pub(crate) fn milliseconds(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1000 % 1000)
 }
 

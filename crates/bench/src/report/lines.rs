@@ -7,7 +7,7 @@ pub(super) const LINE: f64 = 17.0;
 
 /// How a line is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stroke {
+pub(crate) enum Stroke {
     /// As a curve.
     #[default]
     Solid,
@@ -19,7 +19,7 @@ pub enum Stroke {
 
 /// A line of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Line {
+pub(crate) struct Line {
     /// Its name in the legend.
     pub label: String,
     /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.

@@ -19,7 +19,7 @@ pub struct Machine {
 
 impl Machine {
     /// Looks. What cannot be found out is empty or 0.
-    pub fn look() -> Self {
+    pub(crate) fn look() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let after_colon = |text: &str, key: &str| {
             let line = text.lines().find(|line| line.starts_with(key))?;

@@ -36,21 +36,24 @@ mod sentence;
 mod summary;
 mod to_repeat;
 
-pub use chart::{Chart, Horizontal, Note, latency_points};
-pub use charts::charts;
-pub use csv::{TimelineRow, percentiles_csv, read_timeline, timeline_header, timeline_row};
-pub use described::{Clocks, Described, Told, Untold};
-pub use hgrm::{HgrmRow, read_hgrm, write_hgrm};
-pub use html::html;
-pub use known::milliseconds;
-pub use lines::{Line, Stroke};
+pub(crate) use chart::{Chart, Horizontal, Note, latency_points};
+pub(crate) use charts::charts;
+pub(crate) use csv::{TimelineRow, percentiles_csv, read_timeline, timeline_header, timeline_row};
+pub(crate) use described::{Clocks, Told};
+pub use described::{Described, Untold};
+pub(crate) use hgrm::write_hgrm;
+pub use hgrm::{HgrmRow, read_hgrm};
+pub(crate) use html::html;
+pub(crate) use known::milliseconds;
+pub(crate) use lines::{Line, Stroke};
 pub use machine::Machine;
-pub use moment::rfc3339;
-pub use origin::Origin;
-pub use page::index;
-pub use resources::{ResourceSample, Resources};
-pub use section::{Round, Section, Series};
-pub use summary::Summary;
+pub(crate) use moment::rfc3339;
+pub(crate) use origin::Origin;
+pub(crate) use page::index;
+pub use resources::ResourceSample;
+pub(crate) use resources::Resources;
+pub(crate) use section::{Round, Section, Series};
+pub(crate) use summary::Summary;
 
 /// Text as HTML and SVG can hold it.
 fn escape(text: &str) -> String {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Where a result comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Origin {
+pub(crate) struct Origin {
     /// When the run began, after all connections had been made: RFC 3339, in UTC, by the clock of this machine.
     pub started_at: String,
     /// When it had ended.

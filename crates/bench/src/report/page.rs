@@ -46,7 +46,7 @@ pub(super) fn figure(chart: &Chart, wide: Size) -> String {
 }
 
 /// An index of pictures in the folder in which it stands: file names, each with what it shows.
-pub fn index(pictures: &[(String, &Chart)]) -> String {
+pub(crate) fn index(pictures: &[(String, &Chart)]) -> String {
     let mut body = String::from("<h1>Pictures</h1>\n");
     for (file, chart) in pictures {
         let (file, title) = (escape(file), escape(&chart.title));

@@ -33,7 +33,7 @@ pub struct ResourceSample {
 
 /// The samples of a run, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Resources {
+pub(crate) struct Resources {
     /// The server under test, with its children. Empty if nobody knew its process.
     pub server: Vec<ResourceSample>,
     /// The generator; with agents the coordinator, which drives no connections.
@@ -50,7 +50,7 @@ const HEADER: &str = "second,process,cpu_seconds,resident_bytes,voluntary_switch
 
 impl Resources {
     /// As CSV, in order of time.
-    pub fn csv(&self) -> String {
+    pub(crate) fn csv(&self) -> String {
         let mut rows: Vec<(String, &ResourceSample)> = Vec::new();
         rows.extend(self.generator.iter().map(|sample| ("generator".to_owned(), sample)));
         rows.extend(self.server.iter().map(|sample| ("server".to_owned(), sample)));
@@ -83,7 +83,7 @@ impl Resources {
     ///
     /// # Errors
     /// A line is not in the format; which one is named.
-    pub fn read(path: &str, text: &str) -> Result<Self, BenchError> {
+    pub(crate) fn read(path: &str, text: &str) -> Result<Self, BenchError> {
         let wrong = |reason: String| BenchError::Format { path: path.to_owned(), reason };
         let mut lines = text.lines();
         if lines.next() != Some(HEADER.trim_end()) {

@@ -23,7 +23,7 @@ pub(super) struct Ended {
 
 /// A run.
 #[derive(Clone, Debug, Default)]
-pub struct Round {
+pub(crate) struct Round {
     /// Its name beside those of the other rounds.
     pub name: String,
     /// Its result, as `result.json` has it.
@@ -45,14 +45,14 @@ impl Round {
     ///
     /// # Errors
     /// The result is no JSON.
-    pub fn new(name: &str, text: String) -> Result<Self, BenchError> {
+    pub(crate) fn new(name: &str, text: String) -> Result<Self, BenchError> {
         let result = serde_json::from_str(&text)
             .map_err(|error| BenchError::Format { path: name.to_owned(), reason: error.to_string() })?;
         Ok(Self { name: name.to_owned(), text, result, ..Self::default() })
     }
 
     /// Adds an interval of its log.
-    pub fn add(&mut self, interval: &LoggedInterval) {
+    pub(crate) fn add(&mut self, interval: &LoggedInterval) {
         self.total.add_logged(interval);
         self.ends.push(Ended {
             tag: interval.tag.clone(),
@@ -76,7 +76,7 @@ impl Round {
 
 /// A system under one workload, in one round or several.
 #[derive(Clone, Debug, Default)]
-pub struct Series {
+pub(crate) struct Series {
     /// Its name in legends.
     pub label: String,
     /// Its rounds.
@@ -85,7 +85,7 @@ pub struct Series {
 
 /// What is shown together.
 #[derive(Clone, Debug, Default)]
-pub struct Section {
+pub(crate) struct Section {
     /// Its heading: the workload.
     pub title: String,
     /// One line each.

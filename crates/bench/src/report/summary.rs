@@ -13,7 +13,7 @@ use crate::verdict::{self, Verdict};
 
 /// Everything about a run but its histograms.
 #[derive(Clone, Debug, Serialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     /// Version of this document.
     pub format: u32,
     /// What was measured.
@@ -82,10 +82,10 @@ pub struct Summary {
 
 impl Summary {
     /// Version of the document. Since 2 a percentile may be null; `untold` says why.
-    pub const FORMAT: u32 = 2;
+    pub(crate) const FORMAT: u32 = 2;
 
     /// Sums up a run.
-    pub fn new(
+    pub(crate) fn new(
         system: &str,
         address: Option<&str>,
         connections: usize,
@@ -134,7 +134,7 @@ impl Summary {
     }
 
     /// Adds the agents that the load came from. Where receipts are between two clocks, nothing below the clocks' bound is told.
-    pub fn come_from(&mut self, remote: RemoteReport) {
+    pub(crate) fn come_from(&mut self, remote: RemoteReport) {
         self.remote = Some(remote);
         let mut latency = std::mem::take(&mut self.latency);
         latency.iter_mut().for_each(|(name, described)| described.limit(self.clocks(name)));
@@ -142,7 +142,7 @@ impl Summary {
     }
 
     /// Which clocks the latencies of that name are between.
-    pub fn clocks(&self, name: &str) -> Clocks {
+    pub(crate) fn clocks(&self, name: &str) -> Clocks {
         let between = self.remote.as_ref().filter(|remote| remote.offsets_in_latencies);
         match between.filter(|_| name.starts_with("receipt")) {
             Some(remote) => remote.receipt_bound_ns.map_or(Clocks::Unknown, Clocks::Within),
@@ -151,7 +151,7 @@ impl Summary {
     }
 
     /// Adds trouble that could not be made. The run is invalid, unless it was `allowed` to do without: then it is doubtful.
-    pub fn lack_trouble(&mut self, not_made: Vec<String>, allowed: bool) {
+    pub(crate) fn lack_trouble(&mut self, not_made: Vec<String>, allowed: bool) {
         let reasons = not_made.iter().map(|what| verdict::trouble_not_made(what));
         // What was measured is something else than was asked for: that comes first.
         let list = if allowed { &mut self.verdict.doubts } else { &mut self.verdict.invalid };

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) use form::ScheduleForm;
 pub use random::Random;
 pub use rate::Rate;
-pub use segment::Segment;
+pub(crate) use segment::Segment;
 pub use stream::DueTimes;
 
 use crate::error::ScheduleError;
@@ -65,7 +65,7 @@ impl Schedule {
     ///
     /// # Errors
     /// No stretch has messages.
-    pub fn series(stretches: &[Segment]) -> Result<Self, ScheduleError> {
+    pub(crate) fn series(stretches: &[Segment]) -> Result<Self, ScheduleError> {
         let (mut begins_ns, mut first) = (0_u64, 0_u64);
         let mut placed = Vec::with_capacity(stretches.len());
         for stretch in stretches {
@@ -85,7 +85,7 @@ impl Schedule {
     ///
     /// # Errors
     /// The stretch is empty or too long, or both rates are 0.
-    pub fn ramp(from: Rate, to: Rate, duration_ns: u64) -> Result<Self, ScheduleError> {
+    pub(crate) fn ramp(from: Rate, to: Rate, duration_ns: u64) -> Result<Self, ScheduleError> {
         Self::series(&[Segment::new(from, to, duration_ns)?])
     }
 
@@ -93,7 +93,7 @@ impl Schedule {
     ///
     /// # Errors
     /// There are none, or they fall.
-    pub fn trace(due_times_ns: Vec<u64>) -> Result<Self, ScheduleError> {
+    pub(crate) fn trace(due_times_ns: Vec<u64>) -> Result<Self, ScheduleError> {
         trace::check(&due_times_ns)?;
         Ok(Self { kind: Kind::Trace(due_times_ns.into()) })
     }
@@ -102,7 +102,7 @@ impl Schedule {
     ///
     /// # Errors
     /// A line is no number, or the times fall.
-    pub fn parse_trace(text: &str) -> Result<Self, ScheduleError> {
+    pub(crate) fn parse_trace(text: &str) -> Result<Self, ScheduleError> {
         Self::trace(trace::parse(text)?)
     }
 

@@ -15,7 +15,7 @@ impl Random {
     }
 
     /// The next number, all 64 bits equally random.
-    pub fn next_u64(&mut self) -> u64 {
+    pub(crate) fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(Self::STEP);
         Self::mix(self.state)
     }
@@ -30,7 +30,7 @@ impl Random {
     /// Von Neumann's method of 1951: it only compares evenly distributed numbers, so it needs no logarithm, whose last
     /// bit differs between machines. A run of falling numbers that begins with u has odd length with probability
     /// e^-u; each run that is refused adds 1.
-    pub fn exponential(&mut self) -> u64 {
+    pub(crate) fn exponential(&mut self) -> u64 {
         let mut whole = 0;
         loop {
             let first = self.next_u64();

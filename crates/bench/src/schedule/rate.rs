@@ -15,14 +15,12 @@ pub struct Rate {
 
 impl Rate {
     /// The largest rate: one message per nanosecond.
-    pub const PER_SECOND_MAX: u64 = 1_000_000_000;
-    /// No messages at all; only a step of a series may have it.
-    pub const ZERO: Self = Self { per_kilosecond: 0 };
+    pub(crate) const PER_SECOND_MAX: u64 = 1_000_000_000;
 
     /// So many messages per second.
     ///
     /// # Errors
-    /// More than [`Rate::PER_SECOND_MAX`].
+    /// More than `Rate::PER_SECOND_MAX`.
     pub fn per_second(messages: u64) -> Result<Self, ScheduleError> {
         Self::per_kilosecond(messages.saturating_mul(1000))
     }
@@ -31,7 +29,7 @@ impl Rate {
     ///
     /// # Errors
     /// More than [`Rate::PER_SECOND_MAX`] per second.
-    pub fn per_kilosecond(messages: u64) -> Result<Self, ScheduleError> {
+    pub(crate) fn per_kilosecond(messages: u64) -> Result<Self, ScheduleError> {
         if messages > Self::PER_SECOND_MAX * 1000 {
             return Err(ScheduleError::RateTooHigh { per_second: messages / 1000 });
         }
@@ -39,12 +37,12 @@ impl Rate {
     }
 
     /// Messages per 1,000 seconds.
-    pub fn in_kiloseconds(self) -> u64 {
+    pub(crate) fn in_kiloseconds(self) -> u64 {
         self.per_kilosecond
     }
 
     /// Messages per second, rounded as floating point does.
-    pub fn in_seconds(self) -> f64 {
+    pub(crate) fn in_seconds(self) -> f64 {
         self.per_kilosecond as f64 / 1000.0
     }
 

@@ -11,7 +11,7 @@ const KILOSECOND_NS: u128 = 1_000_000_000_000;
 
 /// A stretch of time in which the rate goes evenly from one value to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub(crate) struct Segment {
     /// Rate at its beginning.
     from: Rate,
     /// Rate at its end.
@@ -22,14 +22,14 @@ pub struct Segment {
 
 impl Segment {
     /// The longest stretch, about 36 years.
-    pub const DURATION_NS_MAX: u64 = 1 << 60;
+    pub(crate) const DURATION_NS_MAX: u64 = 1 << 60;
 
     /// A checked stretch.
     ///
     /// # Errors
     /// It is empty, too long, or so long and fast that its arithmetic needs more than 128 bits (a ramp up to a million
     /// messages per second may last two days).
-    pub fn new(from: Rate, to: Rate, duration_ns: u64) -> Result<Self, ScheduleError> {
+    pub(crate) fn new(from: Rate, to: Rate, duration_ns: u64) -> Result<Self, ScheduleError> {
         let fastest = u128::from(from.max(to).in_kiloseconds());
         let duration = u128::from(duration_ns);
         let fits = from == to || (2 * duration * duration).checked_mul(fastest).is_some_and(|n| n < 1 << 126);
@@ -45,18 +45,18 @@ impl Segment {
     }
 
     /// Its length.
-    pub fn duration_ns(&self) -> u64 {
+    pub(crate) fn duration_ns(&self) -> u64 {
         self.duration_ns
     }
 
     /// Messages due before its end: those with N(t) < N(duration), counted from 0.
-    pub fn messages(&self) -> u64 {
+    pub(crate) fn messages(&self) -> u64 {
         let (numerator, divisor) = self.twice(self.duration_ns);
         u64::try_from(numerator.div_ceil(divisor)).unwrap_or(u64::MAX)
     }
 
     /// When message `index` of this stretch is due, in nanoseconds after its beginning.
-    pub fn due_ns(&self, index: u64) -> u64 {
+    pub(crate) fn due_ns(&self, index: u64) -> u64 {
         if self.from == self.to {
             return constant_due_ns(self.from, index);
         }

@@ -100,7 +100,7 @@ pub const SYSTEMS: &[System] = &[
 ///
 /// # Errors
 /// There is none.
-pub fn find(name: &str) -> Result<&'static System, BenchError> {
+pub(crate) fn find(name: &str) -> Result<&'static System, BenchError> {
     SYSTEMS.iter().find(|system| system.name == name).ok_or_else(|| {
         let known: Vec<_> = SYSTEMS.iter().map(|system| system.name).collect();
         BenchError::UnknownSystem { name: name.to_owned(), known: known.join(", ") }

@@ -38,7 +38,7 @@ pub fn made_by(target: &Target) -> Option<(&'static str, String, String)> {
 ///
 /// # Errors
 /// There is no such system.
-pub fn leaves_something(system: &str) -> Result<bool, BenchError> {
+pub(crate) fn leaves_something(system: &str) -> Result<bool, BenchError> {
     let target = Target {
         system: find(system)?.name.to_owned(),
         address: None,

@@ -55,12 +55,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub use deed::Deed;
 pub use echo_server::{EchoProtocol, EchoServer};
 pub(crate) use greeting::converse;
-pub use known::{SYSTEMS, System, find};
-pub use leftovers::{LeftOver, leaves_something, left_over, made_by};
-pub use names::PREFIX;
+pub(crate) use known::find;
+pub use known::{SYSTEMS, System};
+pub use leftovers::{LeftOver, left_over, made_by};
 pub use role::Role;
 pub use settings::Settings;
-pub use target::{Target, addresses};
+pub use target::Target;
+pub(crate) use target::addresses;
 
 use adapters::connect_in_turn;
 
@@ -129,7 +130,7 @@ pub fn check(target: &Target) -> Result<(), BenchError> {
 ///
 /// # Errors
 /// Names what is unknown or not possible.
-pub fn check_role(target: &Target, role: Role) -> Result<(), BenchError> {
+pub(crate) fn check_role(target: &Target, role: Role) -> Result<(), BenchError> {
     let system = find(&target.system)?;
     role::check(system.name, role)?;
     check_address(target)?;
@@ -179,7 +180,7 @@ pub fn set_up_some(
 ///
 /// # Errors
 /// The system cannot be reached, does not answer, or answers wrongly.
-pub fn set_up_unless(
+pub(crate) fn set_up_unless(
     requesters: &mut [Box<dyn Requester>],
     target: &Target,
     clock: &dyn Clock,

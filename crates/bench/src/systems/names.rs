@@ -2,7 +2,7 @@
 //! killed can be told from what belongs to others.
 
 /// What every name begins with. Run and connection follow, as numbers: `tailrace-bench.4711.0`.
-pub const PREFIX: &str = "tailrace-bench";
+pub(crate) const PREFIX: &str = "tailrace-bench";
 
 /// What NSQ calls for.
 const EPHEMERAL: &str = "#ephemeral";

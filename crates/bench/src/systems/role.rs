@@ -36,12 +36,12 @@ pub enum Role {
 
 impl Role {
     /// Whether it has a connection to publish on.
-    pub fn publishes(self) -> bool {
+    pub(crate) fn publishes(self) -> bool {
         self != Self::Subscriber
     }
 
     /// Whether it has a connection to receive on, and makes and removes what the system needs for that.
-    pub fn subscribes(self) -> bool {
+    pub(crate) fn subscribes(self) -> bool {
         self != Self::Publisher
     }
 }

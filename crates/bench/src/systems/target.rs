@@ -20,6 +20,6 @@ pub struct Target {
 }
 
 /// The addresses of a list with commas.
-pub fn addresses(list: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn addresses(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|address| !address.is_empty())
 }

@@ -14,9 +14,6 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Classic, Self::Consumer, Self::Share];
-
     /// Kafka's name of it, in lists.
     pub const fn name(self) -> &'static str {
         match self {

@@ -29,7 +29,7 @@ impl DeliveryState {
     }
 
     /// The state of Kafka's number.
-    pub const fn from_code(code: i8) -> Option<Self> {
+    pub(crate) const fn from_code(code: i8) -> Option<Self> {
         match code {
             0 => Some(Self::Available),
             2 => Some(Self::Acknowledged),

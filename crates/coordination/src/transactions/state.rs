@@ -25,7 +25,7 @@ pub enum TransactionState {
 
 impl TransactionState {
     /// All states, by number.
-    pub const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Empty,
         Self::Ongoing,
         Self::PrepareCommit,
@@ -42,7 +42,7 @@ impl TransactionState {
     }
 
     /// The state with this number in the log; `None` for those that are never stored, and for unknown ones.
-    pub fn stored(number: i8) -> Option<Self> {
+    pub(crate) fn stored(number: i8) -> Option<Self> {
         let stored = Self::ALL.into_iter().find(|state| state.number() == number)?;
         (!matches!(stored, Self::Dead | Self::PrepareEpochFence)).then_some(stored)
     }

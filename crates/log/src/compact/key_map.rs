@@ -100,7 +100,7 @@ impl KeyMap {
     }
 
     /// Keys that it can hold at its bound.
-    pub fn keys_max(&self) -> usize {
+    pub(crate) fn keys_max(&self) -> usize {
         ((self.slots_max as f64 * self.load_factor) as usize).clamp(1, self.slots_max - 1)
     }
 

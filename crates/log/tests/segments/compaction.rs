@@ -91,7 +91,7 @@ fn segments_that_kafka_wrote_are_compacted() {
         let identity = identity(name.strip_suffix("-0").unwrap());
         let config = LogConfig::default();
         let (mut log, _) =
-            Log::import(&store, dir.path(), &identity, config.clone(), TimestampMs(NOW)).unwrap();
+            Log::open(&store, dir.path(), &identity, config.clone(), TimestampMs(NOW)).unwrap();
         let (before, records) = content(&log);
         let stats = clean(&mut log, NOW, HashMap::new());
         let (after, left) = content(&log);

@@ -30,16 +30,16 @@ fn identity(name: &str) -> PartitionIdentity {
     }
 }
 
-fn import(dir: &Path, name: &str) -> (Log<RealDisk>, Recovery) {
+fn opened(dir: &Path, name: &str) -> (Log<RealDisk>, Recovery) {
     let store = LogStore::new(RealDisk, 16);
-    Log::import(&store, dir, &identity(name), LogConfig::default(), NOW).unwrap()
+    Log::open(&store, dir, &identity(name), LogConfig::default(), NOW).unwrap()
 }
 
 #[test]
 fn every_batch_is_indexed_and_read_back() {
     for (name, batches, end) in [("plain-0", None, 252), ("compacted-0", None, 241)] {
         let dir = copied(name);
-        let (log, recovery) = import(dir.path(), name);
+        let (log, recovery) = opened(dir.path(), name);
         assert!(recovery.truncated.is_none(), "{recovery:?}");
         assert_eq!(log.log_end().offset(), Offset(end), "{name}");
         let reader = log.reader();
@@ -60,9 +60,9 @@ fn every_batch_is_indexed_and_read_back() {
 }
 
 #[test]
-fn after_the_import_it_is_a_log_like_any_other() {
+fn once_opened_it_is_a_log_like_any_other() {
     let dir = copied("compacted-0");
-    let (log, _) = import(dir.path(), "compacted-0");
+    let (log, _) = opened(dir.path(), "compacted-0");
     let (next, size) = (log.next_raft_index(), log.reader().size_bytes());
     log.close(None).unwrap();
     let store = LogStore::new(RealDisk, 16);
@@ -78,7 +78,7 @@ fn after_the_import_it_is_a_log_like_any_other() {
 #[test]
 fn every_offset_in_a_hole_leads_to_the_next_batch() {
     let dir = copied("compacted-0");
-    let (log, _) = import(dir.path(), "compacted-0");
+    let (log, _) = opened(dir.path(), "compacted-0");
     let reader = log.reader();
     let batches: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
     let end = log.log_end().offset();
@@ -98,7 +98,7 @@ fn every_offset_in_a_hole_leads_to_the_next_batch() {
 #[test]
 fn every_bound_is_kept() {
     let dir = copied("plain-0");
-    let (log, _) = import(dir.path(), "plain-0");
+    let (log, _) = opened(dir.path(), "plain-0");
     let reader = log.reader();
     let batches: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
     for from in (0..252).step_by(7) {
@@ -129,7 +129,7 @@ fn every_bound_is_kept() {
 #[test]
 fn records_are_found_by_time_within_compressed_batches() {
     let dir = copied("plain-0");
-    let (log, _) = import(dir.path(), "plain-0");
+    let (log, _) = opened(dir.path(), "plain-0");
     let reader = log.reader();
     let end = log.log_end().offset();
     let mut records = Vec::new();

@@ -70,7 +70,7 @@ pub enum Command {
     Barrier,
     /// Makes a node that is alone the first of a cluster. Nothing changes if it founded this one already.
     FoundCluster {
-        /// The cluster's name for clients and nodes, at most [`CLUSTER_ID_BYTES_MAX`] bytes.
+        /// The cluster's name for clients and nodes, at most 64 bytes.
         cluster_id: String,
         /// The founder.
         node: RegisterNode,
@@ -131,28 +131,7 @@ pub enum Command {
 }
 
 /// Length of a cluster's name, in bytes.
-pub const CLUSTER_ID_BYTES_MAX: usize = 64;
-
-/// Why bytes are no command.
-#[derive(Debug, thiserror::Error)]
-#[error("a command cannot be read: {0}")]
-pub struct CommandDecodeError(#[source] serde_json::Error);
-
-impl Command {
-    /// The bytes in which a node passes it on.
-    pub fn encode(&self) -> Vec<u8> {
-        // Texts, numbers and lists always serialize.
-        serde_json::to_vec(self).expect("commands serialize")
-    }
-
-    /// Reads what [`Command::encode`] wrote. The caller bounds the length.
-    ///
-    /// # Errors
-    /// The bytes are no command that this build knows.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CommandDecodeError> {
-        serde_json::from_slice(bytes).map_err(CommandDecodeError)
-    }
-}
+pub(crate) const CLUSTER_ID_BYTES_MAX: usize = 64;
 
 /// A node that wants to take part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

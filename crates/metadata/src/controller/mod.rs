@@ -18,8 +18,8 @@ mod replicas;
 
 pub use apply::ApplyError;
 pub use command::{
-    BrokerScope, CLUSTER_ID_BYTES_MAX, Command, CommandDecodeError, ConfigAction, ConfigChange, ConfigOp,
-    CreateTopic, GROUP_ID_BYTES_MAX, GROUPS_CONFIGURED_MAX, RegisterNode, Requester, TopicRef,
+    BrokerScope, Command, ConfigAction, ConfigChange, ConfigOp, CreateTopic, GROUP_ID_BYTES_MAX,
+    GROUPS_CONFIGURED_MAX, RegisterNode, Requester, TopicRef,
 };
 pub use error::{ControlError, ControlErrorKind, RemoteControlError};
 pub use machine::Controller;

@@ -78,7 +78,8 @@ impl Rig {
 
     /// Carries out a command as another node passed it on. Number of records.
     pub(crate) fn run(&mut self, command: &Command) -> Result<usize, ControlError> {
-        let command = Command::decode(&command.encode()).expect("was just written");
+        let bytes = serde_json::to_vec(command).expect("commands serialize");
+        let command: Command = serde_json::from_slice(&bytes).expect("was just written");
         let records = self.controller.plan(&command)?;
         for record in &records {
             self.controller.apply(record).expect("planned records apply");

@@ -71,7 +71,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated, or another version.
-    pub fn version_in(
+    pub(crate) fn version_in(
         &mut self,
         what: &'static str,
         known: RangeInclusive<i16>,
@@ -87,7 +87,7 @@ impl<'a> FieldReader<'a> {
     }
 
     /// How lengths are read from here on.
-    pub const fn set_layout(&mut self, layout: Layout) {
+    pub(crate) const fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
     }
 
@@ -109,7 +109,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated.
-    pub fn i8(&mut self, field: &'static str) -> Result<i8> {
+    pub(crate) fn i8(&mut self, field: &'static str) -> Result<i8> {
         Ok(i8::from_be_bytes(self.array_of(field)?))
     }
 
@@ -137,14 +137,6 @@ impl<'a> FieldReader<'a> {
         Ok(i64::from_be_bytes(self.array_of(field)?))
     }
 
-    /// A byte that is zero or not.
-    ///
-    /// # Errors
-    /// Truncated.
-    pub fn bool(&mut self, field: &'static str) -> Result<bool> {
-        Ok(self.i8(field)? != 0)
-    }
-
     /// 16 bytes that identify something.
     ///
     /// # Errors
@@ -157,7 +149,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated, or longer.
-    pub fn unsigned_varint(&mut self, field: &'static str) -> Result<u32> {
+    pub(crate) fn unsigned_varint(&mut self, field: &'static str) -> Result<u32> {
         let mut value = 0_u32;
         for shift in [0, 7, 14, 21, 28] {
             let [byte] = self.array_of(field)?;
@@ -225,7 +217,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated, or what `element` says.
-    pub fn nullable_array<T>(
+    pub(crate) fn nullable_array<T>(
         &mut self,
         field: &'static str,
         mut element: impl FnMut(&mut Self) -> Result<T>,
@@ -251,7 +243,7 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated, or what `known` says.
-    pub fn tagged(&mut self, mut known: impl FnMut(u32, &mut Self) -> Result<()>) -> Result<()> {
+    pub(crate) fn tagged(&mut self, mut known: impl FnMut(u32, &mut Self) -> Result<()>) -> Result<()> {
         if self.layout == Layout::Fixed {
             return Ok(());
         }
@@ -270,13 +262,13 @@ impl<'a> FieldReader<'a> {
     ///
     /// # Errors
     /// Truncated.
-    pub fn skip_tagged(&mut self) -> Result<()> {
+    pub(crate) fn skip_tagged(&mut self) -> Result<()> {
         self.tagged(|_, _| Ok(()))
     }
 }
 
 /// Writes one tagged field.
-pub type WriteField<'a> = &'a dyn Fn(&mut FieldWriter);
+pub(crate) type WriteField<'a> = &'a dyn Fn(&mut FieldWriter);
 
 /// Writes the fields of a key or value one after the other.
 #[derive(Debug)]
@@ -299,7 +291,7 @@ impl FieldWriter {
     }
 
     /// 8 bits, signed.
-    pub fn i8(&mut self, value: i8) -> &mut Self {
+    pub(crate) fn i8(&mut self, value: i8) -> &mut Self {
         self.bytes.put_i8(value);
         self
     }
@@ -322,11 +314,6 @@ impl FieldWriter {
         self
     }
 
-    /// A byte: 0 or 1.
-    pub fn bool(&mut self, value: bool) -> &mut Self {
-        self.i8(value.into())
-    }
-
     /// 16 bytes that identify something.
     pub fn uuid(&mut self, value: [u8; 16]) -> &mut Self {
         self.bytes.put_slice(&value);
@@ -334,7 +321,7 @@ impl FieldWriter {
     }
 
     /// An unsigned varint.
-    pub fn unsigned_varint(&mut self, mut value: u32) -> &mut Self {
+    pub(crate) fn unsigned_varint(&mut self, mut value: u32) -> &mut Self {
         while value >= 0x80 {
             self.bytes.put_u8((value as u8 & 0x7f) | 0x80);
             value >>= 7;
@@ -397,7 +384,7 @@ impl FieldWriter {
     }
 
     /// An array that is null.
-    pub fn null_array(&mut self) -> &mut Self {
+    pub(crate) fn null_array(&mut self) -> &mut Self {
         self.length(None, true)
     }
 
@@ -416,7 +403,7 @@ impl FieldWriter {
     }
 
     /// The end of a structure without tagged fields; in the fixed layout it takes no byte.
-    pub fn no_tags(&mut self) -> &mut Self {
+    pub(crate) fn no_tags(&mut self) -> &mut Self {
         match self.layout {
             Layout::Flexible => self.unsigned_varint(0),
             Layout::Fixed => self,
@@ -427,7 +414,7 @@ impl FieldWriter {
     ///
     /// # Panics
     /// In the fixed layout, which has no tags.
-    pub fn tags(&mut self, fields: &[(u32, WriteField<'_>)]) -> &mut Self {
+    pub(crate) fn tags(&mut self, fields: &[(u32, WriteField<'_>)]) -> &mut Self {
         assert!(self.layout == Layout::Flexible, "tagged fields in a fixed layout");
         self.unsigned_varint(u32::try_from(fields.len()).expect("few tagged fields"));
         for (tag, write) in fields {
@@ -447,7 +434,7 @@ mod tests {
 
     fn sample(layout: Layout) -> Bytes {
         let mut writer = FieldWriter::new(3, layout);
-        writer.string("group").nullable_string(None).bytes(b"bytes").nullable_bytes(None).i64(-5).bool(true);
+        writer.string("group").nullable_string(None).bytes(b"bytes").nullable_bytes(None).i64(-5);
         writer.array([1, 300].into_iter(), |writer, value| {
             writer.i32(value).no_tags();
         });
@@ -463,9 +450,9 @@ mod tests {
         assert_eq!(reader.nullable_string("b")?, None);
         assert_eq!(reader.bytes("c")?, b"bytes");
         assert_eq!(reader.nullable_bytes("d")?, None);
-        assert_eq!((reader.i64("e")?, reader.bool("f")?), (-5, true));
-        let numbers = reader.array("g", |reader| {
-            let number = reader.i32("h")?;
+        assert_eq!(reader.i64("e")?, -5);
+        let numbers = reader.array("f", |reader| {
+            let number = reader.i32("g")?;
             reader.skip_tagged()?;
             Ok(number)
         })?;

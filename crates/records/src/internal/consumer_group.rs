@@ -73,7 +73,7 @@ pub enum ConsumerGroupKey {
 
 impl ConsumerGroupKey {
     /// True if keys of this version are of consumer groups.
-    pub const fn has_version(version: i16) -> bool {
+    pub(crate) const fn has_version(version: i16) -> bool {
         matches!(
             version,
             GROUP

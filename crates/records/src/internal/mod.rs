@@ -12,7 +12,7 @@ mod share_group;
 mod share_state;
 mod transaction;
 
-pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+pub use codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
 pub use consumer_group::{
     ClassicMemberMetadata, ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata,
     CurrentMemberAssignment, HeldPartitions, RegularExpression, TargetAssignmentMember,

@@ -62,11 +62,6 @@ pub enum ShareGroupKey {
 }
 
 impl ShareGroupKey {
-    /// True if keys of this version are of share groups.
-    pub const fn has_version(version: i16) -> bool {
-        MEMBER <= version && version <= STATE_PARTITIONS
-    }
-
     /// The group that the record is about.
     pub fn group(&self) -> &str {
         match self {

@@ -87,7 +87,7 @@ pub struct TransactionLogValue {
 
 impl TransactionLogValue {
     /// Lowest version that is read.
-    pub const LOWEST_VERSION: i16 = 0;
+    pub(crate) const LOWEST_VERSION: i16 = 0;
     /// Highest version that is read, and the one that is written.
     pub const HIGHEST_VERSION: i16 = 1;
 

@@ -19,7 +19,7 @@ const FIXED_BYTES: usize = 128;
 const CRC_BYTES: usize = 4;
 
 /// The most replicas of one group, learners included.
-pub const REPLICAS_MAX: usize = 64;
+pub(crate) const REPLICAS_MAX: usize = 64;
 
 /// The most ids in all lists of a [`ConfState`]. No change of ours has more than one member at once, so that only two of the
 /// lists are ever filled.

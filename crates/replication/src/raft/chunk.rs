@@ -29,7 +29,7 @@ const VERSION: u8 = 1;
 const REQUEST_BYTES: usize = 16 + 4 * 8;
 
 /// Most bytes of one chunk.
-pub const CHUNK_BYTES_MAX: usize = 1 << 20;
+pub(crate) const CHUNK_BYTES_MAX: usize = 1 << 20;
 
 /// A piece of a snapshot that a replica asks another one for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ pub(super) enum Origin<D: Disk> {
 }
 
 impl<D: Disk> ChunkReader<D> {
-    /// The chunk: as many bytes as were asked for, fewer at the end of a part, at most [`CHUNK_BYTES_MAX`]. Blocks on the disk.
+    /// The chunk: as many bytes as were asked for, fewer at the end of a part, at most `CHUNK_BYTES_MAX`. Blocks on the disk.
     ///
     /// # Errors
     /// The disk's; [`LogError::Io`] with `NotFound` if there is no such part any more. The replica that asks is to be told that

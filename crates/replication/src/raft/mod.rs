@@ -46,9 +46,9 @@ pub mod fuzzing {
 }
 
 pub use appending::{Fate, ProposeError};
-pub use ballot::{REPLICAS_MAX, owner};
+pub use ballot::owner;
 pub use barrier::Barrier;
-pub use chunk::{CHUNK_BYTES_MAX, ChunkReader, ChunkRequest};
+pub use chunk::{ChunkReader, ChunkRequest};
 pub use compact::Heartbeat;
 pub use hibernation::Beats;
 pub use members::{MemberChange, Members};

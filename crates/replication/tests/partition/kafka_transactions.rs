@@ -18,7 +18,7 @@ fn markers_of_kafka_are_understood() {
         topic_partition: TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0)),
     };
     let (store, config) = (LogStore::new(RealDisk, 8), LogConfig::default());
-    let (log, _) = Log::import(&store, dir.path(), &identity, config.clone(), NOW).unwrap();
+    let (log, _) = Log::open(&store, dir.path(), &identity, config.clone(), NOW).unwrap();
     log.close(None).unwrap();
 
     let policy = Policy {

@@ -34,7 +34,7 @@ impl<V> InvertedBitmap<V> {
     ///
     /// # Errors
     /// [`TextError`] of the first malformed subject.
-    pub fn new<S: AsRef<[u8]>>(
+    pub(crate) fn new<S: AsRef<[u8]>>(
         dialect: Dialect,
         subjects: impl IntoIterator<Item = S>,
     ) -> Result<Self, TextError> {

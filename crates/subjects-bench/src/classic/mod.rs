@@ -37,12 +37,6 @@ impl ClassicSubscription {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), pattern: pattern.clone() }
     }
-
-    /// Its pattern.
-    #[must_use]
-    pub fn pattern(&self) -> &Pattern {
-        &self.pattern
-    }
 }
 
 /// A value with the number of its subscription.

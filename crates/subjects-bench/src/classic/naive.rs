@@ -28,7 +28,7 @@ struct Table<V> {
 impl<V> Naive<V> {
     /// Without subscriptions, with the default limits.
     #[must_use]
-    pub fn new(dialect: Dialect) -> Self {
+    pub(crate) fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 

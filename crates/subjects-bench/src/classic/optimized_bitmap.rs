@@ -157,7 +157,7 @@ impl<V> Table<V> {
 impl<V> OptimizedBitmap<V> {
     /// Without subscriptions, with the default limits.
     #[must_use]
-    pub fn new(dialect: Dialect) -> Self {
+    pub(crate) fn new(dialect: Dialect) -> Self {
         Self::with_limits(dialect, Limits::default())
     }
 

@@ -75,7 +75,6 @@ pub use batch::Batch;
 pub use cache::Cache;
 pub use directory::SHAPES_MAX;
 pub use snapshot::Snapshot;
-pub use table::MIGRATION_SLOTS;
 pub use writing::Subscription;
 
 use self::inner::Inner;

@@ -46,7 +46,7 @@ use super::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, prefe
 
 /// The most slots that one write moves for others while a table grows, shrinks or is cleaned. It bounds the pause of an
 /// operation: 16 slots hold about 10 leaves.
-pub const MIGRATION_SLOTS: usize = 16;
+pub(crate) const MIGRATION_SLOTS: usize = 16;
 /// Slots of the smallest table, as a power of two. Where little can be run they are few, so that tables move all the time.
 const BITS_MIN: u32 = if cfg!(any(shuttle, miri)) { 2 } else { 4 };
 const CHUNK: usize = if cfg!(any(shuttle, miri)) { 2 } else { MIGRATION_SLOTS };

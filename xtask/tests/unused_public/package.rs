@@ -1,0 +1,183 @@
+//! The packages of a workspace: what files they have, and which package depends on which.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::tokens::{attribute, is_for_tests, is_sign, word_at};
+
+/// One package.
+pub(crate) struct Package {
+    /// Name of its folder.
+    pub(crate) name: String,
+    pub(crate) files: Vec<File>,
+    /// As `Cargo.toml` has it.
+    package_name: String,
+    /// Package names of those that it depends on, be it by others.
+    depends_on: BTreeSet<String>,
+}
+
+/// A file of Rust.
+pub(crate) struct File {
+    /// From the folder of its package on.
+    pub(crate) path: PathBuf,
+    pub(crate) part: Part,
+    pub(crate) tokens: TokenStream,
+}
+
+/// What a file is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Library,
+    /// A part of the library that another tool wrote.
+    Generated,
+    /// A module of the library that is only there in tests.
+    UnitTests,
+    /// `src/main.rs`, `src/bin`, `build.rs`, examples, benchmarks, fuzz targets.
+    Program,
+    /// The folder `tests`.
+    Tests,
+}
+
+impl Package {
+    /// Reads all packages of the workspace in `root`: its `crates`, `xtask` and `fuzz`.
+    ///
+    /// # Panics
+    /// If a file can't be read or is no Rust.
+    pub(crate) fn read_all(root: &Path) -> Vec<Self> {
+        let crates = root.join("crates").read_dir().unwrap().map(|entry| entry.unwrap().path());
+        let folders = crates.chain(["xtask", "fuzz"].map(|name| root.join(name)));
+        let mut folders: Vec<PathBuf> = folders.filter(|folder| folder.join("Cargo.toml").exists()).collect();
+        folders.sort();
+        let mut packages: Vec<Self> = folders.iter().map(|folder| Self::read(folder)).collect();
+        for _ in 0..packages.len() {
+            let known: Vec<_> = packages
+                .iter()
+                .map(|package| (package.package_name.clone(), package.depends_on.clone()))
+                .collect();
+            for package in &mut packages {
+                let more = known.iter().filter(|(name, _)| package.depends_on.contains(name));
+                let more: Vec<String> = more.flat_map(|(_, depends_on)| depends_on.iter().cloned()).collect();
+                package.depends_on.extend(more);
+            }
+        }
+        packages
+    }
+
+    fn read(folder: &Path) -> Self {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+        let package_name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+        // A line of a dependency begins with its name.
+        let names = manifest.lines().map(|line| {
+            line.split(|sign: char| sign != '-' && !sign.is_alphanumeric())
+                .next()
+                .unwrap_or_default()
+                .to_owned()
+        });
+        let mut files: Vec<File> = rust_files(folder).iter().map(|file| File::read(folder, file)).collect();
+        let of_tests: Vec<PathBuf> = files.iter().flat_map(File::modules_for_tests).collect();
+        for file in files.iter_mut().filter(|file| file.part == Part::Library) {
+            let path = file.path.with_extension("");
+            if of_tests.iter().any(|module| path.starts_with(module)) {
+                file.part = Part::UnitTests;
+            }
+        }
+        Self {
+            name: folder.file_name().unwrap().to_str().unwrap().to_owned(),
+            package_name: package_name.unwrap().trim_matches('"').to_owned(),
+            depends_on: names.filter(|name| !name.is_empty()).collect(),
+            files,
+        }
+    }
+
+    pub(crate) fn has_library(&self) -> bool {
+        self.files.iter().any(|file| file.path == Path::new("src/lib.rs"))
+    }
+
+    /// True for another package, which can use this one.
+    pub(crate) fn can_be_used_by(&self, other: &Self) -> bool {
+        self.name != other.name && other.depends_on.contains(&self.package_name)
+    }
+
+    /// Those of its files that are one of `parts`.
+    pub(crate) fn files_of(&self, parts: &[Part]) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| parts.contains(&file.part))
+    }
+}
+
+impl File {
+    fn read(folder: &Path, file: &Path) -> Self {
+        let code = std::fs::read_to_string(file).unwrap();
+        let tokens = code.parse().unwrap_or_else(|error| panic!("{} is no Rust: {error}", file.display()));
+        let path = file.strip_prefix(folder).unwrap().to_owned();
+        let part = if path.starts_with("tests") {
+            Part::Tests
+        } else if !path.starts_with("src") || path == Path::new("src/main.rs") || path.starts_with("src/bin")
+        {
+            Part::Program
+        } else if code.starts_with("// @generated") {
+            Part::Generated
+        } else {
+            Part::Library
+        };
+        Self { path, part, tokens }
+    }
+
+    /// The modules that it declares for tests only, each as the path of its file without `.rs`.
+    fn modules_for_tests(&self) -> Vec<PathBuf> {
+        let tokens: Vec<TokenTree> = self.tokens.clone().into_iter().collect();
+        let (mut modules, mut at) = (Vec::new(), 0);
+        while at < tokens.len() {
+            let mut path = None;
+            let mut is_of_tests = false;
+            while let Some((content, after)) = attribute(&tokens, at) {
+                is_of_tests |= is_for_tests(content);
+                path = path.or_else(|| path_in(content));
+                at = after;
+            }
+            let is_module =
+                word_at(&tokens, at).as_deref() == Some("mod") && is_sign(tokens.get(at + 2), ";");
+            if let Some(name) = word_at(&tokens, at + 1).filter(|_| is_of_tests && is_module) {
+                let folder = self.path.parent().unwrap();
+                modules.push(match path {
+                    Some(path) => folder.join(path).with_extension(""),
+                    None => self.folder_of_modules().join(name),
+                });
+            }
+            at += 1;
+        }
+        modules
+    }
+
+    fn folder_of_modules(&self) -> PathBuf {
+        let is_root = self.path.ends_with("lib.rs") || self.path.ends_with("mod.rs");
+        if is_root { self.path.parent().unwrap().to_owned() } else { self.path.with_extension("") }
+    }
+}
+
+/// What `[path = ".."]` says.
+fn path_in(attribute: &proc_macro2::Group) -> Option<String> {
+    let tokens: Vec<TokenTree> = attribute.stream().into_iter().collect();
+    match tokens.as_slice() {
+        [TokenTree::Ident(word), _, TokenTree::Literal(path)] if word == "path" => {
+            Some(path.to_string().trim_matches('"').to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The `.rs` files below `folder`, in order.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.ends_with("target") {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
