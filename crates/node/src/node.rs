@@ -7,16 +7,16 @@ use std::time::Duration;
 use tailrace_config::{AdvertisedListener, BrokerConfig};
 use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{NodeId, TimestampMs};
+use tailrace_types::{NodeId, RaftGroup, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::cleaner::Cleaner;
 use crate::cluster::{LinkUser, Links, Receiver};
-use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::metrics::NodeMetrics;
-use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
+use crate::partitions::{Flusher, PartitionHandle, PartitionSlot, Stepper, TopicTable};
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
@@ -75,6 +75,15 @@ impl Node {
     /// Metadata as it is now.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.controller.image()
+    }
+
+    /// The group's partition, if it has a replica here.
+    pub(crate) fn partition_of(&self, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
+        if group == METADATA {
+            return Some(self.controller.handle());
+        }
+        let topic = self.topics().by_id(group.topic.0)?;
+        topic.partition(group.partition.0)?.handle().cloned()
     }
 
     /// The settings as they are now.

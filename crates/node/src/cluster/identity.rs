@@ -13,7 +13,7 @@ use super::join::{self, Admission, Beginning, JoinError, Status};
 use super::link_user::LinkUser;
 use super::meta::{FORMAT, FORMAT_ALONE, Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
-use crate::controller::log;
+use crate::controller::topic_partition;
 use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
 use tailrace_runtime::metrics::Metrics;
 use tailrace_runtime::random;
@@ -305,7 +305,7 @@ async fn begin(
     registration: &RegisterNode,
 ) -> Result<Admission, ClusterError> {
     let seeds = &config.tailrace_cluster_seeds;
-    let has_data = own.data_dir.join(log::topic_partition().to_string()).exists();
+    let has_data = own.data_dir.join(topic_partition().to_string()).exists();
     let cluster_id = own.cluster_id().to_owned();
     if has_data && !seeds.is_empty() {
         return Err(ClusterError::HasData { cluster_id });
@@ -329,20 +329,5 @@ fn options(config: &BrokerConfig) -> PeerOptions {
         queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
         nats_bytes_max: bytes(config.tailrace_nats_cluster_queue_bytes_max),
         ..PeerOptions::default()
-    }
-}
-
-/// How this node's replicas count time.
-pub fn replica_options(
-    config: &BrokerConfig,
-    id: ReplicaId,
-    founders: Vec<ReplicaId>,
-) -> tailrace_replication::raft::ReplicaOptions {
-    tailrace_replication::raft::ReplicaOptions {
-        id,
-        members: tailrace_replication::raft::Members { voters: founders, learners: Vec::new() },
-        election_ticks: config.tailrace_raft_election_ticks as usize,
-        heartbeat_ticks: config.tailrace_raft_heartbeat_ticks as usize,
-        seed: u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()),
     }
 }

@@ -19,6 +19,7 @@ mod membership;
 mod meta;
 mod page;
 mod receiver;
+mod settled;
 mod throttle;
 mod vouching;
 
@@ -39,13 +40,14 @@ pub use tailrace_runtime::stopped;
 
 pub use addresses::Addresses;
 pub use identity::ClusterError;
-pub use identity::{Entered, Own, enter, replica_options};
+pub use identity::{Entered, Own, enter};
 pub use join::JoinError;
 pub use link_user::LinkUser;
 pub(crate) use links::Links;
-pub use membership::{Settled, hand_over, hand_to};
+pub use membership::{hand_over, hand_to};
 pub use page::page;
-pub(crate) use receiver::{Receiver, partition_of};
+pub(crate) use receiver::Receiver;
+pub use settled::Settled;
 pub(crate) use throttle::Throttled;
 
 /// Time between two complete lists of what this node leads.

@@ -12,9 +12,8 @@ use super::chunk;
 use super::join::{self, Status};
 use super::link_user::LinkUser;
 use crate::ask;
-use crate::controller::log::GROUP as CONTROLLER;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::PartitionHandle;
 use crate::relay;
 use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
@@ -117,18 +116,6 @@ impl Receiver {
     }
 }
 
-/// The group's partition, if it has a replica here.
-pub(crate) fn partition_of(node: &Node, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
-    if group == CONTROLLER {
-        return Some(node.controller.handle());
-    }
-    let topic = node.topics().by_id(group.topic.0)?;
-    match topic.partition(group.partition.0)? {
-        PartitionSlot::Online(handle) => Some(Arc::clone(handle)),
-        PartitionSlot::Offline(_) | PartitionSlot::Elsewhere => None,
-    }
-}
-
 /// Takes a message; what a new replica is sent, when the throttle lets it through.
 fn receive(node: &Arc<Node>, partition: Arc<PartitionHandle>, message: PeerMessage) {
     let Some(bytes) = message.append_bytes().filter(|_| partition.takes_slowly()) else {
@@ -165,7 +152,7 @@ impl PeerReceiver for Receiver {
         for (group, message) in messages {
             // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
             if message.from().node() == from
-                && let Some(partition) = partition_of(&node, group)
+                && let Some(partition) = node.partition_of(group)
                 && partition.replica() == Some(message.to())
             {
                 receive(&node, partition, message);

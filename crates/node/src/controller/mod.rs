@@ -5,6 +5,7 @@
 //! log's order, and brings its partitions in line with the image (`effects`).
 
 mod effects;
+mod group;
 pub(crate) mod log;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, Core, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable, WaitOutcome,
 };
+pub(crate) use group::{GROUP, topic_partition};
 use log::{Change, MetadataError, OpenLog};
 use tailrace_runtime::stopped;
 
@@ -161,7 +163,7 @@ impl ControllerShell {
     pub(crate) fn start(log: OpenLog, tools: Tools, now: TimestampMs) -> Self {
         let Tools { opener, followers, hold } = tools;
         let OpenLog { core, controller, applied, lacks_upto: _, replica } = log;
-        let handle = PartitionHandle::new(log::topic_partition(), log::GROUP, core, opener.context.clone());
+        let handle = PartitionHandle::new(topic_partition(), GROUP, core, opener.context.clone());
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
         let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
@@ -260,7 +262,7 @@ impl ControllerShell {
 
     async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
         let links = &self.opener.context.links;
-        let leader = links.leader(log::GROUP).ok_or(CommandError::NotController)?;
+        let leader = links.leader(GROUP).ok_or(CommandError::NotController)?;
         let node = leader.replica.node();
         let outcome = ask(links, node, Execute(command.clone())).await.map_err(|error| {
             tracing::debug!(%node, %error, "a command could not be passed on");

@@ -23,7 +23,6 @@ pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::Answer;
-use crate::cluster::partition_of;
 use crate::node::Node;
 pub use tailrace_peers::RequestKind;
 pub use tailrace_runtime::stopped;
@@ -202,7 +201,7 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
 
 /// The node that leads, as far as is known.
 fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
-    if partition_of(node, group).is_some_and(|handle| handle.leads().is_some()) {
+    if node.partition_of(group).is_some_and(|handle| handle.leads().is_some()) {
         return Some(node.id());
     }
     // A partition with one replica is led where that is, and nobody says so.
