@@ -397,7 +397,7 @@ impl RunningNode {
 }
 
 async fn follow_metadata(node: Arc<Node>) {
-    node.controller.follow(&node).await;
+    node.controller.follow(node.stopping.subscribe()).await;
 }
 
 async fn run_coordinators(node: Arc<Node>) {

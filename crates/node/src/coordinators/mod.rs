@@ -9,6 +9,7 @@
 
 mod batch;
 mod clock;
+mod failure;
 mod groups;
 mod replay;
 mod runtime;
@@ -20,13 +21,13 @@ mod work;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use tailrace_coordination::share::ShareCoordinator;
 
 use crate::node::Node;
 use crate::share::state::SHARES;
 
 pub(crate) use clock::SteadyClock;
+pub use failure::CoordinatorFailure;
 pub(crate) use groups::Groups;
 pub(crate) use runtime::{Kind, Runtime};
 pub use shard::{MarkerFailure, Pending};
@@ -60,21 +61,4 @@ impl Coordinators {
     pub(crate) async fn run(&self, node: &Arc<Node>) {
         tokio::join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
     }
-}
-
-/// Why a coordinator has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum CoordinatorFailure {
-    /// Its partition cannot be read or written now, or its topic cannot be created.
-    #[error("the coordinator is not available: {0}")]
-    Unavailable(String),
-    /// It was thrown away while the answer was due; what was asked for may or may not have happened.
-    #[error("the coordinator was reloaded")]
-    Reloaded,
-    /// Another node leads its partition.
-    #[error("another node coordinates this")]
-    Elsewhere,
-    /// The server is stopping.
-    #[error("the server is stopping")]
-    Stopping,
 }

@@ -4,36 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tailrace_records::{BatchHeader, Validated};
-use tailrace_replication::raft::ProposeError;
-use tailrace_replication::{AppendError, Appended, TransactionMarker, VerificationGuard};
+use tailrace_replication::{Appended, TransactionMarker, VerificationGuard};
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::node::Node;
+use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::{TapRange, Wanted};
-
-/// Why nothing was appended.
-#[derive(Debug)]
-pub enum AppendFailure {
-    /// The partition was deleted, or the server is stopping.
-    Gone,
-    /// Another node leads the partition, or none does.
-    NotLeader,
-    /// Too much is waiting for the other replicas.
-    TooFewReplicas,
-    /// See the error.
-    Refused(AppendError),
-}
-
-impl From<ProposeError> for AppendFailure {
-    fn from(error: ProposeError) -> Self {
-        match error {
-            ProposeError::NotLeader { .. } | ProposeError::OwnRemoval => Self::NotLeader,
-            ProposeError::Busy => Self::TooFewReplicas,
-            ProposeError::Append(error) => Self::Refused(error),
-        }
-    }
-}
 
 /// What is appended, and in which epoch alone, if that matters.
 struct Entry {

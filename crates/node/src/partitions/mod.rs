@@ -1,6 +1,7 @@
 //! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
 
 pub mod append;
+mod failure;
 mod flusher;
 mod handle;
 mod inbox;
@@ -19,9 +20,9 @@ mod upkeep;
 mod workers;
 
 pub use append::{
-    AppendFailure, append, append_in_epoch, append_marker, append_verified, begin_verification,
-    begin_verification_if_needed,
+    append, append_in_epoch, append_marker, append_verified, begin_verification, begin_verification_if_needed,
 };
+pub use failure::AppendFailure;
 pub(crate) use flusher::start_flusher;
 pub(crate) use handle::Flusher;
 pub use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle, WaitOutcome};

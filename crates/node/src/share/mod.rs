@@ -14,6 +14,7 @@
 //! Bounds: a share-partition holds as many runs of offsets as its group may have records in flight, twice; share-partitions
 //! are as many as groups read partitions; sessions are bounded in number and size.
 
+mod elsewhere;
 mod failure;
 mod live;
 mod reading;

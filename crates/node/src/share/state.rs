@@ -10,7 +10,10 @@ use tailrace_metadata::SHARE_GROUP_STATE_TOPIC;
 use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 
-use crate::ask::{ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere};
+use super::elsewhere::{
+    ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
+};
+pub use super::failure::StateFailure;
 use crate::coordinators::{CoordinatorFailure, Kind};
 use crate::node::Node;
 
@@ -32,17 +35,6 @@ pub(crate) static SHARES: Kind<ShareCoordinator> = Kind {
     new: ShareCoordinator::new,
     perform: |_, _, work| match work {},
 };
-
-/// Why the share coordinator did not do what it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StateFailure {
-    /// There is no coordinator that could answer.
-    #[error(transparent)]
-    Coordinator(#[from] CoordinatorFailure),
-    /// The coordinator refuses it.
-    #[error(transparent)]
-    Refused(#[from] ShareStateError),
-}
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
