@@ -11,7 +11,7 @@ use tailrace_types::{NodeId, RaftGroup, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::cleaner::Cleaner;
-use crate::cluster::{LinkUser, Links, Receiver};
+use crate::cluster::{Heard, LinkUser, Links};
 use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
@@ -30,8 +30,8 @@ pub struct Node {
     pub metrics: Arc<NodeMetrics>,
     /// Links to the other nodes.
     pub links: Arc<Links>,
-    /// What other nodes say; absent of a node that is alone.
-    pub(crate) receiver: Option<Arc<Receiver>>,
+    /// What is known of other nodes by what arrives from them.
+    pub(crate) heard: Arc<Heard>,
     /// The metadata.
     pub controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
@@ -98,7 +98,7 @@ impl Node {
 
     /// How long another node has been silent, if it was heard of at all.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
-        self.receiver.as_ref()?.silence(node)
+        self.heard.silence(node)
     }
 
     /// Where clients are told to connect to: the advertised listener, or the address that this client reached.

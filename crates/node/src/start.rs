@@ -265,7 +265,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         link_user,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         cluster_id: own.cluster_id().to_owned(),
-        receiver: entered.as_ref().map(|entered| Arc::clone(&entered.receiver)),
+        heard: entered.as_ref().map(|entered| Arc::clone(entered.receiver.heard())).unwrap_or_default(),
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         space,
         stopping: watch::Sender::new(false),
