@@ -7,16 +7,16 @@ use std::time::Duration;
 use tailrace_config::{AdvertisedListener, BrokerConfig};
 use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{NodeId, TimestampMs};
+use tailrace_types::{NodeId, RaftGroup, TimestampMs};
 use tokio::sync::Mutex;
 
 use crate::cleaner::Cleaner;
-use crate::cluster::{LinkUser, Links, Receiver};
-use crate::controller::{ControllerShell, ProducerIdBlock};
+use crate::cluster::{Heard, LinkUser, Links};
+use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::metrics::NodeMetrics;
-use crate::partitions::{Flusher, PartitionSlot, Stepper, TopicTable};
+use crate::partitions::{Flusher, PartitionHandle, PartitionSlot, Stepper, TopicTable};
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
@@ -30,8 +30,8 @@ pub struct Node {
     pub metrics: Arc<NodeMetrics>,
     /// Links to the other nodes.
     pub links: Arc<Links>,
-    /// What other nodes say; absent of a node that is alone.
-    pub(crate) receiver: Option<Arc<Receiver>>,
+    /// What is known of other nodes by what arrives from them.
+    pub(crate) heard: Arc<Heard>,
     /// The metadata.
     pub controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
@@ -77,6 +77,15 @@ impl Node {
         self.controller.image()
     }
 
+    /// The group's partition, if it has a replica here.
+    pub(crate) fn partition_of(&self, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
+        if group == METADATA {
+            return Some(self.controller.handle());
+        }
+        let topic = self.topics().by_id(group.topic.0)?;
+        topic.partition(group.partition.0)?.handle().cloned()
+    }
+
     /// The settings as they are now.
     pub fn config(&self) -> Arc<BrokerConfig> {
         Arc::clone(self.image().broker())
@@ -89,7 +98,7 @@ impl Node {
 
     /// How long another node has been silent, if it was heard of at all.
     pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
-        self.receiver.as_ref()?.silence(node)
+        self.heard.silence(node)
     }
 
     /// Where clients are told to connect to: the advertised listener, or the address that this client reached.

@@ -31,8 +31,8 @@ use crate::group_collector::GroupCollector;
 use crate::metrics::NodeMetrics;
 use crate::node::Node;
 use crate::partitions::{
-    Flusher, FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost,
-    tick,
+    FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost,
+    replica_options, start_flusher, tick,
 };
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
@@ -181,7 +181,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     }
     let journal = Arc::new(Journal::open(store.disk(), &data_dir)?);
     let flush_threads = usize::try_from(config.tailrace_flush_threads).unwrap_or(1);
-    let flusher = Flusher::start(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
+    let flusher = start_flusher(flush_threads, Arc::clone(&metrics)).map_err(StartError::Threads)?;
     let context = PartitionContext {
         links: Arc::clone(&links),
         flusher: Arc::new(flusher),
@@ -190,7 +190,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let opener = Opener { store, data_dir: data_dir.clone(), context: context.clone(), journal, crowd: 0 };
     // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
     let known = own.place().filter(|_| config.cluster_address().is_some());
-    let known = known.map(|(id, founders)| cluster::replica_options(&config, id, founders));
+    let known = known.map(|(id, founders)| replica_options(&config, id, founders));
     let others = own.others(&config.tailrace_cluster_seeds);
     let (opened, renews) = match known {
         None => (None, false),
@@ -232,7 +232,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let log = match opened {
         Some(log) => log,
         None => {
-            let options = |e: &Entered| cluster::replica_options(&config, e.replica, e.founders.clone());
+            let options = |e: &Entered| replica_options(&config, e.replica, e.founders.clone());
             let opened = open_metadata(&opener, &settings, entered.as_ref().map(options)).await;
             opened.map_err(|error| lost(error, &data_dir))?
         }
@@ -261,7 +261,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         link_user,
         producer_ids: Mutex::new(ProducerIdBlock::default()),
         cluster_id: own.cluster_id().to_owned(),
-        receiver: entered.as_ref().map(|entered| Arc::clone(&entered.receiver)),
+        heard: entered.as_ref().map(|entered| Arc::clone(entered.receiver.heard())).unwrap_or_default(),
         data_dir: data_dir.canonicalize().unwrap_or(data_dir),
         space,
         stopping: watch::Sender::new(false),
@@ -393,7 +393,7 @@ impl RunningNode {
 }
 
 async fn follow_metadata(node: Arc<Node>) {
-    node.controller.follow(&node).await;
+    node.controller.follow(node.stopping.subscribe()).await;
 }
 
 async fn run_coordinators(node: Arc<Node>) {

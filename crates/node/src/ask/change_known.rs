@@ -1,91 +1,22 @@
-//! Waits until a change of the metadata is known to all nodes, and new partitions have leaders: a client may put its next
-//! request to any of them.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! When a change of the metadata is known to a node.
 
 use serde::{Deserialize, Serialize};
 use tailrace_metadata::MetadataRecord;
-use tailrace_types::{NodeId, Offset, TopicId};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{AnyQuestion, CHANGE_TIMEOUT, Question, ask};
-use crate::cluster::leaders::leader_of;
 use crate::controller::Executed;
-use crate::node::Node;
-
-/// Time between two looks for the leaders of new partitions.
-const LOOK: Duration = Duration::from_millis(5);
-
-/// Topics that one request asks about; more have their leaders a little later.
-const TOPICS_MAX: usize = 1000;
 
 /// Tell when a change of the metadata is known to the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct ChangeKnown {
     /// One past its last record.
-    end: i64,
+    pub(super) end: i64,
     /// Ids of topics that got partitions.
-    topics: Vec<String>,
-}
-
-/// Waits until all nodes that are there know of what was done here or by the controller, at most for [`CHANGE_TIMEOUT`].
-pub async fn known_to_all(here: &Arc<Node>, executed: &Executed) {
-    let Some(peers) = here.links.peers() else { return };
-    if executed.records.is_empty() {
-        return;
-    }
-    let deadline = Instant::now() + CHANGE_TIMEOUT;
-    let change = ChangeKnown::of(executed);
-    let nodes = executed.image.nodes().filter(|node| !node.fenced).map(|node| node.registration.node);
-    let others: Vec<NodeId> = nodes.filter(|node| *node != here.id() && peers.is_up(*node)).collect();
-    let mut waiting = JoinSet::new();
-    for node in others {
-        let (links, change) = (Arc::clone(&here.links), change.clone());
-        // A node that does not answer must not keep the client.
-        waiting.spawn(async move { drop(ask(&links, node, change).await) });
-    }
-    known_here(here, &change, deadline).await;
-    let all = async { while waiting.join_next().await.is_some() {} };
-    let _ = timeout_at(deadline, all).await;
-}
-
-impl Question for ChangeKnown {
-    type Answer = ();
-
-    const TIMEOUT: Duration = CHANGE_TIMEOUT;
-
-    fn on_the_wire(self) -> AnyQuestion {
-        AnyQuestion::ChangeKnown(self)
-    }
-
-    async fn answer(self, node: &Arc<Node>) {
-        known_here(node, &self, Instant::now() + CHANGE_TIMEOUT).await;
-    }
-}
-
-async fn known_here(node: &Arc<Node>, change: &ChangeKnown, deadline: Instant) {
-    if timeout_at(deadline, node.controller.applied_upto(Offset(change.end))).await.is_err() {
-        return;
-    }
-    for id in change.topics.iter().take(TOPICS_MAX).filter_map(|text| TopicId::parse(text)) {
-        while Instant::now() < deadline && !has_leaders(node, id) {
-            sleep(LOOK).await;
-        }
-    }
-}
-
-/// True also of a topic that is gone again.
-fn has_leaders(node: &Node, id: TopicId) -> bool {
-    let Some(topic) = node.topics().by_id(id.0) else { return true };
-    let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
-    (0..count).all(|partition| leader_of(node, &topic, partition).is_some())
+    pub(super) topics: Vec<String>,
 }
 
 impl ChangeKnown {
-    fn of(executed: &Executed) -> Self {
+    pub(super) fn of(executed: &Executed) -> Self {
         let topics = executed.records.iter().filter_map(|record| match record {
             MetadataRecord::TopicCreated { id, .. } | MetadataRecord::PartitionsAdded { id, .. } => {
                 Some(id.to_string())

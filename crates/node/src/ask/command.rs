@@ -1,15 +1,10 @@
 //! Commands to the controller, from the node that was asked to the one that leads the metadata log.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use tailrace_metadata::{Command, MetadataRecord, RemoteControlError};
 use tailrace_types::Offset;
 
-use super::{AnyQuestion, COMMAND_TIMEOUT, Question};
 use crate::controller::CommandError;
-use crate::node::Node;
 
 /// Carry out a command, as the controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,28 +43,6 @@ impl Outcome {
             Self::Refused(error) => Err(CommandError::Refused(error.into())),
             Self::NotController => Err(CommandError::NotController),
             Self::Failed(reason) => Err(CommandError::Append(reason)),
-        }
-    }
-}
-
-impl Question for Execute {
-    type Answer = Outcome;
-
-    const TIMEOUT: Duration = COMMAND_TIMEOUT;
-
-    fn on_the_wire(self) -> AnyQuestion {
-        AnyQuestion::Execute(Box::new(self))
-    }
-
-    async fn answer(self, node: &Arc<Node>) -> Outcome {
-        match node.controller.execute_here(self.0, node.now()).await {
-            Ok(done) => {
-                let text = |record: &MetadataRecord| String::from_utf8(record.encode()).unwrap_or_default();
-                Outcome::Done { records: done.records.iter().map(text).collect(), end: done.end.get() }
-            }
-            Err(CommandError::Refused(error)) => Outcome::Refused(RemoteControlError::from(&error)),
-            Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,
-            Err(error) => Outcome::Failed(error.to_string()),
         }
     }
 }

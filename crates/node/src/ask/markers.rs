@@ -1,28 +1,23 @@
 //! The markers of a transaction for partitions that another node leads: it is asked once for all of them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
+use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId, TopicPartition};
 
-use super::{AnyQuestion, COMMIT_TIMEOUT, NamedPartition, Question};
-use crate::coordinators::{append_any_marker, committed};
-use crate::node::Node;
-use crate::partitions::{AppendFailure, PartitionSlot};
+use super::named::NamedPartition;
 
 /// Append the marker to partitions that the node leads, and wait until they are committed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct AppendMarkers {
-    producer: i64,
-    epoch: i16,
+    pub(super) producer: i64,
+    pub(super) epoch: i16,
     coordinator_epoch: i32,
     committed: bool,
     epochs_are_bumped: bool,
-    partitions: Vec<NamedPartition>,
+    pub(super) partitions: Vec<NamedPartition>,
 }
 
 /// Where the marker is written, or not needed any more: the partition has seen a later generation of the producer. All others have to
@@ -31,7 +26,7 @@ pub struct AppendMarkers {
 /// That a node does not know the topic says nothing: its metadata may be old. Whether the topic was deleted the asker knows by its own. Nor
 /// does it help that a later generation of the coordinator was there: that one writes all of its markers, or another one after it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Over(BTreeSet<NamedPartition>);
+pub struct Over(pub(super) BTreeSet<NamedPartition>);
 
 impl Over {
     /// What is left of `partitions`.
@@ -52,7 +47,7 @@ impl AppendMarkers {
         }
     }
 
-    fn marker(&self) -> TransactionMarker {
+    pub(super) fn marker(&self) -> TransactionMarker {
         TransactionMarker {
             producer_id: ProducerId(self.producer),
             producer_epoch: ProducerEpoch(self.epoch),
@@ -61,45 +56,6 @@ impl AppendMarkers {
             epochs_are_bumped: self.epochs_are_bumped,
         }
     }
-}
-
-impl Question for AppendMarkers {
-    type Answer = Over;
-
-    const TIMEOUT: Duration = COMMIT_TIMEOUT;
-
-    fn on_the_wire(self) -> AnyQuestion {
-        AnyQuestion::AppendMarkers(self)
-    }
-
-    async fn answer(self, node: &Arc<Node>) -> Over {
-        let marker = self.marker();
-        if self.producer < 0 || self.epoch < 0 {
-            return Over::default();
-        }
-        let (mut over, mut appended) = (BTreeSet::new(), Vec::new());
-        for named in self.partitions {
-            let topic = node.topics().by_name(&named.0);
-            let slot = topic.as_ref().and_then(|topic| topic.partition(named.1));
-            let Some(PartitionSlot::Online(handle)) = slot else { continue };
-            match append_any_marker(node, handle, marker).await {
-                Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
-                Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),
-                // It is asked for again.
-                Err(_) => {}
-            }
-        }
-        for (named, handle, awaited) in appended {
-            if committed(&handle, awaited).await {
-                over.insert(named);
-            }
-        }
-        Over(over)
-    }
-}
-
-fn is_of_an_earlier_producer(failure: &AppendFailure) -> bool {
-    matches!(failure, AppendFailure::Refused(AppendError::Producer(ProducerError::StaleEpoch { .. })))
 }
 
 #[cfg(test)]

@@ -1,46 +1,45 @@
 //! Questions of one node to another that leads or coordinates something: one encoding, one way to put them, one table of timeouts.
 //!
-//! A question is a struct that says how it is answered ([`Question`]); the node that is asked runs that. Who is to be asked, the asker
-//! finds out: the leader of a partition, a coordinator, the controller. A node that is not what it was taken for says so, in the answer.
+//! A question is a struct ([`Question`]); what the node that is asked does lies in `answers`, `serve` has it done. Who is to be asked,
+//! the asker finds out: the leader of a partition, a coordinator, the controller. A node that is not what it was taken for says so, in
+//! the answer.
 //!
 //! docs/cluster-protocol.md has the bytes: a version, then the question as JSON. Only a node of the cluster may ask.
 
+mod answers;
 mod change_known;
 mod command;
 mod leadership;
 mod markers;
 mod marks;
+mod named;
 mod quorum;
+mod serve;
 mod share;
 mod transactions;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tailrace_types::{NodeId, PartitionId, TopicName, TopicPartition};
+use tailrace_types::NodeId;
 
-pub use self::change_known::{ChangeKnown, known_to_all};
-pub(crate) use self::command::Execute;
+pub use self::answers::{enter_transaction, known_to_all};
+pub use self::change_known::ChangeKnown;
+pub(crate) use self::command::{Execute, Outcome};
 pub use self::leadership::HandOver;
-pub(crate) use self::markers::AppendMarkers;
+pub(crate) use self::markers::{AppendMarkers, Over};
 pub use self::marks::HighWatermarkOf;
 pub use self::quorum::{DescribeQuorum, Quorum, QuorumReplica};
-pub(crate) use self::share::{
-    ShareQuestion, ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
-};
-pub use self::transactions::{EnterTransaction, Entered, NotEntered, enter_transaction};
+pub(crate) use self::serve::serve;
+pub(crate) use self::share::{ShareAnswers, ShareQuestion};
+pub use self::transactions::{EnterTransaction, Entered, NotEntered};
 use crate::cluster::Links;
-use crate::node::Node;
 pub use tailrace_peers::{PeerError, RequestError, RequestKind};
 
 /// Version of the encoding. It is raised when a question means something else than before; a new question needs no new one.
 const VERSION: u8 = 1;
-
-/// Bytes of a question.
-const QUESTION_BYTES_MAX: usize = 16 << 20;
 
 /// How long the other node may take: for a command, which the controller gives up before that, ...
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(25);
@@ -67,9 +66,6 @@ pub trait Question: Serialize + Sized {
 
     /// As it travels.
     fn on_the_wire(self) -> AnyQuestion;
-
-    /// What the node that is asked does. It is carried out whole, also if the asker is gone meanwhile.
-    fn answer(self, node: &Arc<Node>) -> impl Future<Output = Self::Answer> + Send;
 }
 
 /// All there are.
@@ -94,6 +90,89 @@ pub enum AnyQuestion {
     Share(ShareQuestion),
 }
 
+impl Question for ChangeKnown {
+    type Answer = ();
+
+    const TIMEOUT: Duration = CHANGE_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::ChangeKnown(self)
+    }
+}
+
+impl Question for Execute {
+    type Answer = Outcome;
+
+    const TIMEOUT: Duration = COMMAND_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::Execute(Box::new(self))
+    }
+}
+
+impl Question for HandOver {
+    /// False if the node does not lead it, or the replica is not there or has not caught up.
+    type Answer = bool;
+
+    const TIMEOUT: Duration = STEP_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::HandOver(self)
+    }
+}
+
+impl Question for AppendMarkers {
+    type Answer = Over;
+
+    const TIMEOUT: Duration = COMMIT_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::AppendMarkers(self)
+    }
+}
+
+impl Question for HighWatermarkOf {
+    /// `None` if the node does not lead it.
+    type Answer = Option<i64>;
+
+    const TIMEOUT: Duration = LOOK_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::HighWatermarkOf(self)
+    }
+}
+
+impl Question for DescribeQuorum {
+    /// `None` if the node does not lead the metadata log.
+    type Answer = Option<Quorum>;
+
+    const TIMEOUT: Duration = LOOK_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::DescribeQuorum(self)
+    }
+}
+
+impl Question for ShareQuestion {
+    type Answer = ShareAnswers;
+
+    const TIMEOUT: Duration = STEP_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::Share(self)
+    }
+}
+
+impl Question for EnterTransaction {
+    type Answer = Result<Entered, NotEntered>;
+
+    const TIMEOUT: Duration = STEP_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::EnterTransaction(self)
+    }
+}
+
 /// Asks `node`.
 ///
 /// # Errors
@@ -104,35 +183,6 @@ pub async fn ask<Q: Question>(links: &Links, node: NodeId, question: Q) -> Resul
     let body = encode(&question.on_the_wire());
     let answer = peers.request(node, RequestKind::Ask, body, Q::TIMEOUT).await?;
     decode(&answer).map_err(|reason| PeerError::Answer(RequestError::Failed(reason)))
-}
-
-/// Answers the node `from`.
-pub(crate) async fn serve(
-    node: &Arc<Node>,
-    from: Option<NodeId>,
-    body: &[u8],
-) -> Result<Bytes, RequestError> {
-    from.ok_or(RequestError::NotServed)?;
-    if body.len() > QUESTION_BYTES_MAX {
-        let reason = format!("a question of {} bytes, expected at most {QUESTION_BYTES_MAX}", body.len());
-        return Err(RequestError::Failed(reason));
-    }
-    match decode(body).map_err(RequestError::Failed)? {
-        AnyQuestion::AppendMarkers(question) => answer(node, question).await,
-        AnyQuestion::ChangeKnown(question) => answer(node, question).await,
-        AnyQuestion::DescribeQuorum(question) => answer(node, question).await,
-        AnyQuestion::EnterTransaction(question) => answer(node, question).await,
-        AnyQuestion::Execute(question) => answer(node, *question).await,
-        AnyQuestion::HandOver(question) => answer(node, question).await,
-        AnyQuestion::HighWatermarkOf(question) => answer(node, question).await,
-        AnyQuestion::Share(question) => answer(node, question).await,
-    }
-}
-
-async fn answer<Q: Question + Send + 'static>(node: &Arc<Node>, question: Q) -> Result<Bytes, RequestError> {
-    let node = Arc::clone(node);
-    let answered = tokio::spawn(async move { question.answer(&node).await }).await;
-    answered.map(|answer| encode(&answer)).map_err(|error| RequestError::Failed(error.to_string()))
 }
 
 fn encode(message: &impl Serialize) -> Bytes {
@@ -148,23 +198,6 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
         Some((&VERSION, message)) => serde_json::from_slice(message).map_err(|error| error.to_string()),
         Some((version, _)) => Err(format!("version {version} of a question, this node knows {VERSION}")),
         None => Err("an empty question".to_owned()),
-    }
-}
-
-/// A partition as questions name it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct NamedPartition(String, i32);
-
-impl From<&TopicPartition> for NamedPartition {
-    fn from(partition: &TopicPartition) -> Self {
-        Self(partition.topic.to_string(), partition.partition.0)
-    }
-}
-
-impl NamedPartition {
-    /// `None` if no topic can be called so.
-    fn partition(&self) -> Option<TopicPartition> {
-        Some(TopicPartition::new(TopicName::new(&self.0).ok()?, PartitionId(self.1)))
     }
 }
 

@@ -1,37 +1,30 @@
 //! The cleaner: threads of its own that compact the partitions of topics with `cleanup.policy=compact`.
 //!
-//! Each thread takes the partition with the largest dirty share that is worth it, compacts it, and looks again; when there
+//! Each thread (`threads`) takes the partition with the largest dirty share that is worth it, compacts it, and looks again; when there
 //! is none it waits for `log.cleaner.backoff.ms`. Nothing here runs on an event loop, and a partition's lock is held only to
 //! plan a round and to exchange segments. A partition that cannot be compacted is left alone until the next start (or until
 //! its topic's policy is `compact` anew), is logged once, counted, and named by `/healthz`.
 
+mod budget;
 mod pace;
 mod pick;
 mod round;
+mod threads;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tailrace_config::BrokerConfig;
-use tailrace_log::{HashSecret, KeyMap, Trim};
+use tailrace_log::Trim;
 use tailrace_types::{TopicId, TopicPartition};
 
-use crate::node::Node;
+use self::budget::Budget;
 use crate::partitions::PartitionHandle;
-use pace::Budget;
-use pick::Candidate;
-use round::RoundError;
 use tailrace_runtime::disk::ServerDisk;
 
 /// How often a thread looks whether it is still wanted, at least.
 const LOOK: Duration = Duration::from_millis(200);
-/// Threads at most: the bound of `log.cleaner.threads`.
-const THREADS_MAX: u32 = 64;
-/// Least memory for keys of one thread, in bytes: what Kafka demands.
-const KEYS_BYTES_MIN: u64 = 1 << 20;
-
 /// A partition of a topic that may come again under its name.
 type Which = (TopicPartition, TopicId);
 
@@ -69,21 +62,6 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Cleaner {
-    /// Starts the threads. They end with [`Cleaner::stop`], or when the node is gone.
-    ///
-    /// # Errors
-    /// The operating system's, if it gives no thread.
-    pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
-        if !node.config().log_cleaner_enable {
-            return Ok(());
-        }
-        let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(node));
-        let manager = std::thread::Builder::new().name("cleaner".to_owned());
-        let manager = manager.spawn(move || manage(&shared, &weak))?;
-        self.lock_threads().push(manager);
-        Ok(())
-    }
-
     /// Ends the threads: what a round has put in place stays, the rest is done again after the next start. Blocks for as long
     /// as one read or write and a sync take.
     pub(crate) fn stop(&self) {
@@ -132,118 +110,5 @@ impl Shared {
             state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         false
-    }
-}
-
-/// Keeps as many threads as the settings say; they may change.
-fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
-    loop {
-        let Some(alive) = node.upgrade() else { break };
-        let wanted = alive.config().log_cleaner_threads.min(THREADS_MAX);
-        drop(alive);
-        threads.retain(|thread| !thread.is_finished());
-        // A thread whose number is no longer wanted ends by itself.
-        for number in u32::try_from(threads.len()).unwrap_or(u32::MAX)..wanted {
-            let (shared, node) = (Arc::clone(shared), node.clone());
-            let builder = std::thread::Builder::new().name(format!("cleaner-{number}"));
-            match builder.spawn(move || work(&shared, &node, number)) {
-                Ok(thread) => threads.push(thread),
-                Err(error) => tracing::error!(%error, "cannot start a cleaner thread"),
-            }
-        }
-        if !shared.wait(LOOK) {
-            break;
-        }
-    }
-    for thread in threads {
-        if thread.join().is_err() {
-            tracing::error!("a cleaner thread panicked");
-        }
-    }
-}
-
-/// One thread: cleans what is worth it, one partition after the other.
-fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
-    let mut idle_until = Instant::now();
-    while let Some(node) = node.upgrade() {
-        let config = node.config();
-        if shared.is_stopping() || number >= config.log_cleaner_threads {
-            return;
-        }
-        if Instant::now() >= idle_until {
-            shared.finish_unfinished();
-            match shared.take_candidate(&node) {
-                Some(candidate) => {
-                    shared.clean(&node, &candidate, &config);
-                    continue;
-                }
-                None => {
-                    idle_until =
-                        Instant::now() + Duration::from_millis(config.log_cleaner_backoff_ms.min(1 << 40))
-                }
-            }
-        }
-        drop(node);
-        if !shared.wait(
-            LOOK.min(idle_until.saturating_duration_since(Instant::now())).max(Duration::from_millis(1)),
-        ) {
-            return;
-        }
-    }
-}
-
-/// The memory of one thread for keys, bytes.
-fn key_bytes(config: &BrokerConfig) -> usize {
-    let each = config.log_cleaner_dedupe_buffer_size / u64::from(config.log_cleaner_threads.max(1));
-    usize::try_from(each.max(KEYS_BYTES_MIN)).unwrap_or(usize::MAX)
-}
-
-impl Shared {
-    fn clean(&self, node: &Arc<Node>, candidate: &Candidate, config: &BrokerConfig) {
-        let started = Instant::now();
-        let secret = HashSecret([tailrace_runtime::random::u64(), tailrace_runtime::random::u64()]);
-        // Made anew for each round: between rounds it takes no memory, and its secret lasts for one.
-        let mut map = KeyMap::new(key_bytes(config), config.log_cleaner_io_buffer_load_factor, secret);
-        let result = round::run(self, node, candidate, &mut map);
-        let which = candidate.which.clone();
-        let partition = &candidate.handle.id;
-        let mut state = self.lock();
-        state.taken.retain(|taken| *taken != which);
-        match result {
-            Ok(stats) => {
-                node.metrics.compaction.ran(started.elapsed(), &stats);
-                tracing::debug!(%partition, ?stats, "compacted");
-            }
-            Err(RoundError::Stopped(reason)) => {
-                tracing::debug!(%partition, reason, "compaction stopped");
-                // Whatever overtook the round may go on for a moment.
-                state.retry_at.insert(which, Instant::now() + LOOK);
-            }
-            Err(RoundError::Full(error)) => {
-                node.metrics.compaction.failures.inc();
-                tracing::warn!(%partition, %error, "compaction found no space");
-                let pause = Duration::from_millis(config.log_cleaner_backoff_ms.clamp(1000, 1 << 40));
-                state.retry_at.insert(which, Instant::now() + pause);
-            }
-            Err(RoundError::Failed(reason)) => {
-                node.metrics.compaction.failures.inc();
-                tracing::error!(%partition, reason, "the partition cannot be compacted and is left alone until the next start");
-                state.uncleanable.insert(which, reason);
-            }
-        }
-    }
-
-    /// Tries again to make exchanges durable that found no space.
-    fn finish_unfinished(&self) {
-        let unfinished = std::mem::take(&mut self.lock().unfinished);
-        for (handle, trim) in unfinished {
-            let result = trim.run();
-            let full = result.as_ref().is_err_and(tailrace_log::LogError::is_no_space);
-            round::finish(&handle, &trim, &result);
-            if full {
-                self.lock().unfinished.push((handle, trim));
-            }
-        }
     }
 }

@@ -1,69 +1,13 @@
-//! `log.cleaner.io.max.bytes.per.second`, for all threads together; and the end of a round when it is no longer wanted.
+//! The pace of a round: it waits until what it reads and writes is paid for, and ends when it is no longer wanted.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use tailrace_log::{LogError, Pace};
 
 use super::{LOOK, Shared};
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
-
-/// What may be read and written ahead of time: a tenth of a second's worth.
-const AHEAD: Duration = Duration::from_millis(100);
-/// Longest time that a single piece costs. Bounds what an absurdly low rate can do to a thread.
-const COST_MAX: Duration = Duration::from_secs(60);
-
-/// What was spent, and how much of it has been earned since.
-#[derive(Debug, Default)]
-pub(super) struct Budget(Mutex<Account>);
-
-/// All in bytes since the start. 2^53 of them are exact.
-#[derive(Debug, Default)]
-struct Account {
-    spent: f64,
-    earned: f64,
-    /// When `earned` was last brought up to date.
-    at: Option<Instant>,
-}
-
-/// How much will have to be earned until a piece is paid for.
-#[derive(Clone, Copy, Debug)]
-struct Bill(f64);
-
-impl Account {
-    /// Earns at `rate` bytes per second; what is not owed is not earned.
-    fn earn(&mut self, rate: f64, now: Instant) {
-        let since = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        self.earned = (self.earned + rate * since.as_secs_f64()).min(self.spent);
-        self.at = Some(self.at.map_or(now, |at| at.max(now)));
-    }
-}
-
-/// The default is as good as no bound. Zero and less would stand still.
-fn sensible(rate: f64) -> f64 {
-    rate.max(1.0)
-}
-
-impl Budget {
-    /// Spends `bytes`.
-    fn spend(&self, bytes: u64, rate: f64, now: Instant) -> Bill {
-        let rate = sensible(rate);
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        account.earn(rate, now);
-        account.spent += (bytes as f64).min(rate * COST_MAX.as_secs_f64());
-        Bill(account.spent)
-    }
-
-    /// How long to wait before going on, if the rate stays as it is.
-    fn wait(&self, bill: Bill, rate: f64, now: Instant) -> Duration {
-        let rate = sensible(rate);
-        let mut account = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        account.earn(rate, now);
-        let seconds = (bill.0 - account.earned).max(0.0) / rate;
-        Duration::try_from_secs_f64(seconds).unwrap_or(COST_MAX).saturating_sub(AHEAD)
-    }
-}
 
 /// The pace of one round.
 pub(super) struct Throttle<'a> {
@@ -113,64 +57,5 @@ impl Pace for Throttle<'_> {
             }
             self.shared.wait(wait.min(LOOK));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Spends, and says how long to wait.
-    fn spent(budget: &Budget, bytes: u64, rate: f64, now: Instant) -> Duration {
-        let bill = budget.spend(bytes, rate, now);
-        budget.wait(bill, rate, now)
-    }
-
-    #[test]
-    fn bytes_are_spent_at_the_rate() {
-        let (budget, now) = (Budget::default(), Instant::now());
-        assert_eq!(spent(&budget, 50, 1000.0, now), Duration::ZERO);
-        assert_eq!(spent(&budget, 1050, 1000.0, now), Duration::from_secs(1));
-        // Other threads count too, and time in which nothing was owed is forgotten.
-        assert_eq!(spent(&budget, 1000, 1000.0, now), Duration::from_secs(2));
-        let later = now + Duration::from_secs(60);
-        assert_eq!(spent(&budget, 100, 1000.0, later), Duration::ZERO);
-    }
-
-    #[test]
-    fn no_rate_means_no_wait_and_an_absurd_one_is_bounded() {
-        let now = Instant::now();
-        assert_eq!(spent(&Budget::default(), u64::MAX, f64::MAX, now), Duration::ZERO);
-        for rate in [0.0, -5.0, f64::MIN_POSITIVE, f64::NAN] {
-            assert!(spent(&Budget::default(), u64::MAX, rate, now) <= COST_MAX);
-        }
-    }
-
-    /// What two threads read and write in virtual time never exceeds the rate by more than what is allowed ahead and the
-    /// pieces under way, and does not fall short of it.
-    #[test]
-    fn over_any_time_the_rate_is_held() {
-        const PIECE: u64 = 700;
-        let (budget, begin) = (Budget::default(), Instant::now());
-        let mut threads = [begin; 2];
-        let (mut bytes, rate) = (0_u64, 10_000.0);
-        while let Some(next) = threads.iter_mut().min().filter(|at| **at < begin + Duration::from_secs(100)) {
-            let bound = rate * (*next - begin + AHEAD).as_secs_f64() + (2 * PIECE) as f64;
-            assert!(bytes as f64 <= bound, "{bytes} bytes after {:?}", *next - begin);
-            bytes += PIECE;
-            *next += spent(&budget, PIECE, rate, *next);
-        }
-        assert!(bytes >= 1_000_000, "{bytes} bytes in 100 s");
-    }
-
-    #[test]
-    fn who_waits_when_the_rate_changes_goes_on_at_the_new_one() {
-        let (budget, now) = (Budget::default(), Instant::now());
-        let bill = budget.spend(10_100, 1000.0, now);
-        let later = now + Duration::from_secs(2);
-        // 8,100 bytes are still owed.
-        assert_eq!(budget.wait(bill, 1000.0, later), Duration::from_secs(8));
-        assert_eq!(budget.wait(bill, 10_000.0, later), Duration::from_millis(710));
-        assert_eq!(budget.wait(bill, f64::MAX, later + Duration::from_millis(1)), Duration::ZERO);
     }
 }

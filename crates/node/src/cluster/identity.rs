@@ -4,82 +4,22 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_config::BrokerConfig;
 use tailrace_metadata::RegisterNode;
 use tailrace_types::{NodeId, ReplicaId, TopicId};
 use tokio::net::TcpListener;
 
-use super::join::{self, Admission, Beginning, JoinError, Status};
+use super::errors::ClusterError;
+use super::format::{FORMAT, FORMAT_ALONE};
+use super::join::{self, Admission, Beginning, Status};
 use super::link_user::LinkUser;
-use super::meta::{FORMAT, FORMAT_ALONE, Membership, Meta, MetaFiles};
+use super::meta::{Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
-use crate::controller::log;
+use super::registration::reachable;
+use crate::controller::topic_partition;
 use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
 use tailrace_runtime::metrics::Metrics;
 use tailrace_runtime::random;
-
-/// What is wrong with the identity of a data folder, or with its place in a cluster.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// The data folder was written by a newer tailrace.
-    #[error("{} has format {found}; this tailrace knows up to {FORMAT}: start a newer tailrace", .path.display())]
-    NewerFormat {
-        /// The file that says so.
-        path: PathBuf,
-        /// Its format.
-        found: u32,
-    },
-    /// The data folder belongs to another node.
-    #[error("{} belongs to node {found}, not {expected}: set node.id={found} or choose another data.dir", .path.display())]
-    OtherNode {
-        /// The file that says so.
-        path: PathBuf,
-        /// The node it names.
-        found: i32,
-        /// The configured node.
-        expected: i32,
-    },
-    /// The file that names the node.
-    #[error("cannot {action} {}: {error}", .path.display())]
-    File {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        error: String,
-    },
-    /// The folder belongs to a cluster, and the settings say that the node is alone.
-    #[error(
-        "the data folder belongs to a node of cluster {cluster_id}: set cluster.listen, or choose another data.dir"
-    )]
-    NotAlone {
-        /// The cluster.
-        cluster_id: String,
-    },
-    /// There are seeds, but the folder has a cluster of its own.
-    #[error(
-        "the data folder holds a cluster of its own ({cluster_id}), which cannot join another one: start with an empty \
-         data.dir to join the seeds, or without seeds to let others join this node"
-    )]
-    HasData {
-        /// Its own cluster.
-        cluster_id: String,
-    },
-    /// Other nodes and clients could not be told where this node is.
-    #[error("{key}={address} is no address that others can reach: set {instead}")]
-    NoAddress {
-        /// The setting.
-        key: &'static str,
-        /// Its value.
-        address: SocketAddr,
-        /// What to set.
-        instead: &'static str,
-    },
-    /// A cluster refuses this node.
-    #[error(transparent)]
-    Join(#[from] JoinError),
-}
 
 /// The identity of an open data folder.
 pub struct Own {
@@ -190,40 +130,6 @@ impl Entered {
     }
 }
 
-/// Where this node is reached by clients of Kafka, as others are told.
-pub(crate) fn kafka_address(config: &BrokerConfig, bound: SocketAddr) -> Result<String, ClusterError> {
-    match &config.advertised_listeners {
-        Some(AdvertisedListener { host, port }) => Ok(join_address(host, *port)),
-        None => reachable("kafka", bound, "advertised.listeners"),
-    }
-}
-
-/// Where NATS clients of all nodes are told to find this one, if they are told.
-pub(crate) fn nats_address(config: &BrokerConfig, bound: Option<SocketAddr>) -> Option<String> {
-    let bound = bound.filter(|_| !config.tailrace_nats_no_advertise)?;
-    match config.tailrace_nats_advertised.as_str() {
-        "" if bound.ip().is_unspecified() => None,
-        "" => Some(bound.to_string()),
-        advertised => Some(advertised.to_owned()),
-    }
-}
-
-/// The bound address, if others can use it.
-pub(crate) fn reachable(
-    key: &'static str,
-    bound: SocketAddr,
-    instead: &'static str,
-) -> Result<String, ClusterError> {
-    if bound.ip().is_unspecified() {
-        return Err(ClusterError::NoAddress { key, address: bound, instead });
-    }
-    Ok(bound.to_string())
-}
-
-fn join_address(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-}
-
 /// Takes the node's place in its cluster: the one it had, or a new one. Waits for as long as nobody lets it in.
 ///
 /// `registration` says how clients reach the node, and whether its replica of the metadata log is to be replaced. The rest of
@@ -305,7 +211,7 @@ async fn begin(
     registration: &RegisterNode,
 ) -> Result<Admission, ClusterError> {
     let seeds = &config.tailrace_cluster_seeds;
-    let has_data = own.data_dir.join(log::topic_partition().to_string()).exists();
+    let has_data = own.data_dir.join(topic_partition().to_string()).exists();
     let cluster_id = own.cluster_id().to_owned();
     if has_data && !seeds.is_empty() {
         return Err(ClusterError::HasData { cluster_id });
@@ -329,20 +235,5 @@ fn options(config: &BrokerConfig) -> PeerOptions {
         queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
         nats_bytes_max: bytes(config.tailrace_nats_cluster_queue_bytes_max),
         ..PeerOptions::default()
-    }
-}
-
-/// How this node's replicas count time.
-pub fn replica_options(
-    config: &BrokerConfig,
-    id: ReplicaId,
-    founders: Vec<ReplicaId>,
-) -> tailrace_replication::raft::ReplicaOptions {
-    tailrace_replication::raft::ReplicaOptions {
-        id,
-        members: tailrace_replication::raft::Members { voters: founders, learners: Vec::new() },
-        election_ticks: config.tailrace_raft_election_ticks as usize,
-        heartbeat_ticks: config.tailrace_raft_heartbeat_ticks as usize,
-        seed: u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()),
     }
 }

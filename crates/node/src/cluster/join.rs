@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tailrace_metadata::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
+use super::errors::JoinError;
 use crate::controller::CommandError;
 use crate::node::Node;
 use tailrace_peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
@@ -51,16 +52,6 @@ pub(crate) struct Admission {
     pub(crate) founders: Vec<u64>,
     /// Where the nodes are, by number.
     pub(crate) nodes: Vec<(i32, String)>,
-}
-
-/// Why a node is not let in, ever.
-#[derive(Debug, thiserror::Error)]
-#[error("{seed} does not let this node join: {reason}")]
-pub struct JoinError {
-    /// Who said so.
-    pub seed: String,
-    /// What it said.
-    pub reason: String,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup};
 
-use crate::controller::log::GROUP as CONTROLLER;
+use crate::controller::GROUP as CONTROLLER;
 use crate::node::Node;
 use crate::partitions::{PartitionSlot, Topic};
 

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use super::chunk;
 use super::throttle::Throttle;
 use super::vouching::Vouching;
-use crate::controller::log::GROUP as CONTROLLER;
+use crate::controller::GROUP as CONTROLLER;
 use tailrace_peers::{PeerError, Peers, RequestKind};
 
 /// Partitions whose leaders are known at most.
@@ -141,7 +141,7 @@ impl Links {
         let node = request.to().node();
         let peers = self.peers.get().ok_or(PeerError::NotConnected(node))?;
         let body = chunk::encode_request(group, request);
-        let answer = peers.request(node, RequestKind::Chunk, body, chunk::PATIENCE).await?;
+        let answer = peers.request(node, RequestKind::Chunk, body, chunk::TIMEOUT).await?;
         Ok(chunk::decode_answer(answer))
     }
 

@@ -11,7 +11,6 @@ use tailrace_metadata::{Command, MetadataImage, PartitionImage};
 use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 
-use super::receiver::partition_of;
 use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
 use tailrace_runtime::disk::ServerDisk;
@@ -190,22 +189,6 @@ fn transfer(
     true
 }
 
-/// What [`PartitionHandle`] remembers of the last look.
-#[derive(Debug, Default)]
-pub struct Settled(std::sync::Mutex<Option<(LeaderEpoch, PartitionImage)>>);
-
-impl Settled {
-    pub(crate) fn is(&self, epoch: LeaderEpoch, wanted: &PartitionImage) -> bool {
-        let settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        settled.as_ref().is_some_and(|(at, partition)| *at == epoch && partition == wanted)
-    }
-
-    pub(crate) fn note(&self, epoch: LeaderEpoch, wanted: &PartitionImage) {
-        let mut settled = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *settled = Some((epoch, wanted.clone()));
-    }
-}
-
 /// Brings leadership back to the preferred leaders, now and then.
 pub(super) async fn balance(node: &Arc<Node>) {
     loop {
@@ -223,7 +206,7 @@ pub(super) async fn balance(node: &Arc<Node>) {
 
 /// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
 pub async fn hand_to(node: &Node, group: RaftGroup, to: ReplicaId) -> bool {
-    let Some(handle) = partition_of(node, group).filter(|handle| handle.leads().is_some()) else {
+    let Some(handle) = node.partition_of(group).filter(|handle| handle.leads().is_some()) else {
         return false;
     };
     let hand_over = handle.with(|core| match core.replica() {

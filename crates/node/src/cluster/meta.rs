@@ -9,19 +9,14 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::identity::ClusterError;
+use super::errors::ClusterError;
+use super::format::FORMAT;
 
 /// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
 const META_FILE: &str = "tailrace.meta";
 
 /// The same again.
 const COPY_FILE: &str = "tailrace.meta.copy";
-
-/// Newest format of a data folder that this build knows: that of a node in a cluster.
-pub(super) const FORMAT: u32 = 2;
-
-/// Format of a folder whose node was always alone.
-pub(super) const FORMAT_ALONE: u32 = 1;
 
 const CRC: &str = "crc";
 
@@ -228,6 +223,7 @@ fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
 mod tests {
     use tempfile::TempDir;
 
+    use super::super::format::FORMAT_ALONE;
     use super::*;
 
     fn meta() -> Meta {

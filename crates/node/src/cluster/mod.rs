@@ -1,14 +1,18 @@
 //! This node among the others: which cluster it belongs to, what it tells the others and hears from them, and what it does as
 //! the controller or as a leader.
 //!
-//! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it.
+//! - `join`: founding a cluster and joining one. `identity`: what the data folder remembers of it. `registration`: what a node says of
+//!   itself.
 //! - `leaders`: who leads what.
-//! - `receiver`: everything that arrives over the links of `tailrace_peers`. `links`: the way out, and who leads which partition.
+//! - `receiver`: everything that arrives over the links of `tailrace_peers`. `heard`: when each node was heard of. `links`: the way out, and who leads which partition.
 //! - `throttle`: how fast new replicas are brought up to date.
 //! - `liveness`, `membership`: what the controller and the leaders look after.
 
 mod addresses;
 mod chunk;
+mod errors;
+mod format;
+mod heard;
 mod identity;
 mod join;
 pub mod leaders;
@@ -19,6 +23,8 @@ mod membership;
 mod meta;
 mod page;
 mod receiver;
+mod registration;
+mod settled;
 mod throttle;
 mod vouching;
 
@@ -26,7 +32,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tailrace_config::BrokerConfig;
 use tailrace_metadata::{Command, ControlError, RegisterNode};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 use tokio::sync::oneshot;
@@ -38,14 +43,16 @@ pub use tailrace_peers::{PeerError, PeerNode, Refusal, RequestKind};
 pub use tailrace_runtime::stopped;
 
 pub use addresses::Addresses;
-pub use identity::ClusterError;
-pub use identity::{Entered, Own, enter, replica_options};
-pub use join::JoinError;
+pub use errors::{ClusterError, JoinError};
+pub(crate) use heard::Heard;
+pub use identity::{Entered, Own, enter};
+use join::Status;
 pub use link_user::LinkUser;
 pub(crate) use links::Links;
-pub use membership::{Settled, hand_over, hand_to};
+pub use membership::{hand_over, hand_to};
 pub use page::page;
-pub(crate) use receiver::{Receiver, partition_of};
+pub(crate) use registration::registration;
+pub use settled::Settled;
 pub(crate) use throttle::Throttled;
 
 /// Time between two complete lists of what this node leads.
@@ -158,11 +165,11 @@ async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> 
 /// Asks the seeds who they are: after a restart of several nodes on other addresses this may be the only way to find them.
 async fn look_up_seeds(here: &Arc<Node>) {
     let mut left = here.config().tailrace_cluster_seeds.clone();
-    while let (Some(peers), Some(receiver), false) = (here.links.peers(), &here.receiver, left.is_empty()) {
+    while let (Some(peers), false) = (here.links.peers(), left.is_empty()) {
         let mut unanswered = Vec::new();
         for seed in left {
             match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
-                Ok((who, status)) => receiver.note_address(here, Some(who.node), &status),
+                Ok((who, status)) => note_address(here, Some(who.node), &status),
                 Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
                 Err(error @ PeerError::Refused { .. }) => {
                     tracing::warn!(%seed, %error, "a seed is no node of this node's cluster");
@@ -201,13 +208,27 @@ async fn follow_nodes(node: &Arc<Node>) {
     }
 }
 
+/// Remembers where a node says that it is.
+fn note_address(here: &Node, from: Option<NodeId>, body: &[u8]) {
+    let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
+    let node = NodeId(node);
+    if from != Some(node) || here.image().node(node).is_none() {
+        return;
+    }
+    if here.heard.note_address(node, address) {
+        connect_to_nodes(here);
+    }
+}
+
 /// Sets the nodes that this one keeps links to.
 pub(crate) fn connect_to_nodes(here: &Node) {
     let image = here.image();
-    let said = |node| here.receiver.as_ref().and_then(|receiver| receiver.address(node));
     let nodes = image.nodes().map(|node| PeerNode {
         node: node.registration.node,
-        address: said(node.registration.node).unwrap_or_else(|| node.registration.cluster.clone()),
+        address: here
+            .heard
+            .address(node.registration.node)
+            .unwrap_or_else(|| node.registration.cluster.clone()),
     });
     let nodes: Vec<_> = nodes.collect();
     if let Some(peers) = here.links.peers().filter(|_| !nodes.is_empty()) {
@@ -223,27 +244,4 @@ pub(crate) async fn known_to_itself(here: &Node) {
             return;
         }
     }
-}
-
-/// What a node says of itself when it registers, but for its folder and where other nodes reach it.
-///
-/// # Errors
-/// [`ClusterError::NoAddress`] if clients could not be told where it is.
-pub(crate) fn registration(
-    config: &BrokerConfig,
-    addresses: &Addresses,
-) -> Result<RegisterNode, ClusterError> {
-    let levels = tailrace_peers::LEVELS;
-    Ok(RegisterNode {
-        node: config.node(),
-        directory: [0; 16],
-        cluster: String::new(),
-        kafka: identity::kafka_address(config, addresses.kafka)?,
-        nats: identity::nats_address(config, addresses.nats),
-        http: Some(addresses.http.to_string()),
-        rack: config.broker_rack.clone(),
-        levels: (*levels.start(), *levels.end()),
-        replica: None,
-        renews: false,
-    })
 }

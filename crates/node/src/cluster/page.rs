@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tailrace_metadata::{MetadataImage, PartitionImage};
 use tailrace_types::{NodeId, RaftGroup, ReplicaId, TopicPartition};
 
-use crate::controller::log::GROUP as CONTROLLER;
+use crate::controller::GROUP as CONTROLLER;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 

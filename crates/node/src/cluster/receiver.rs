@@ -1,20 +1,19 @@
 //! What other nodes say to this one.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use super::chunk;
+use super::heard::Heard;
 use super::join::{self, Status};
 use super::link_user::LinkUser;
 use crate::ask;
-use crate::controller::log::GROUP as CONTROLLER;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::PartitionHandle;
 use crate::relay;
 use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
@@ -32,11 +31,9 @@ pub(crate) struct Receiver {
     node: OnceLock<Weak<Node>>,
     link_user: Option<Arc<dyn LinkUser>>,
     status: Mutex<Option<Status>>,
-    heard: Mutex<HashMap<NodeId, Instant>>,
+    heard: Arc<Heard>,
     /// Leaders that other nodes announced before this one was up. At most [`EARLY_GROUPS_MAX`]; others are heard of again.
     early: Mutex<Vec<Announcement>>,
-    /// Where nodes say that they are. The metadata may not know yet, and a majority may be needed to tell them.
-    addresses: Mutex<HashMap<NodeId, String>>,
 }
 
 impl Receiver {
@@ -45,10 +42,14 @@ impl Receiver {
             node: OnceLock::new(),
             link_user,
             status: Mutex::default(),
-            heard: Mutex::default(),
+            heard: Arc::default(),
             early: Mutex::default(),
-            addresses: Mutex::default(),
         }
+    }
+
+    /// What is known of those who were heard of.
+    pub(crate) fn heard(&self) -> &Arc<Heard> {
+        &self.heard
     }
 
     /// What is answered to those who ask before the server is up.
@@ -67,9 +68,11 @@ impl Receiver {
         // Who was connected before has not been told where this node is now, and may look for it where it was.
         let Some(peers) = here.links.peers() else { return };
         // Not by the metadata: they may not be here yet.
-        let heard =
-            self.heard.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect::<Vec<_>>();
-        heard.into_iter().filter(|node| peers.is_up(*node)).for_each(|node| self.tell(here, node));
+        self.heard
+            .nodes()
+            .into_iter()
+            .filter(|node| peers.is_up(*node))
+            .for_each(|node| self.tell(here, node));
     }
 
     /// Tells another node what this one leads, and where it is.
@@ -82,50 +85,13 @@ impl Receiver {
         });
     }
 
-    /// How long a node has been silent, if it was heard of at all.
-    pub(crate) fn silence(&self, node: NodeId) -> Option<Duration> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.get(&node).map(Instant::elapsed)
-    }
-
-    /// Where a node has said that it is.
-    pub(crate) fn address(&self, node: NodeId) -> Option<String> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
-    }
-
     /// Where this node is reached, as it tells others.
     pub(super) fn status(&self) -> Option<Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes note of where a node says that it is.
-    pub(super) fn note_address(&self, here: &Node, from: Option<NodeId>, body: &[u8]) {
-        let Ok(Status { node, address: Some(address), .. }) = serde_json::from_slice(body) else { return };
-        let node = NodeId(node);
-        if from != Some(node) || here.image().node(node).is_none() {
-            return;
-        }
-        let before =
-            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(node, address.clone());
-        if before.as_ref() != Some(&address) {
-            super::connect_to_nodes(here);
-        }
-    }
-
     fn node(&self) -> Option<Arc<Node>> {
         self.node.get()?.upgrade()
-    }
-}
-
-/// The group's partition, if it has a replica here.
-pub(crate) fn partition_of(node: &Node, group: RaftGroup) -> Option<Arc<PartitionHandle>> {
-    if group == CONTROLLER {
-        return Some(node.controller.handle());
-    }
-    let topic = node.topics().by_id(group.topic.0)?;
-    match topic.partition(group.partition.0)? {
-        PartitionSlot::Online(handle) => Some(Arc::clone(handle)),
-        PartitionSlot::Offline(_) | PartitionSlot::Elsewhere => None,
     }
 }
 
@@ -165,7 +131,7 @@ impl PeerReceiver for Receiver {
         for (group, message) in messages {
             // What is meant for an earlier replica, whose disk is gone, must not be taken for one's own.
             if message.from().node() == from
-                && let Some(partition) = partition_of(&node, group)
+                && let Some(partition) = node.partition_of(group)
                 && partition.replica() == Some(message.to())
             {
                 receive(&node, partition, message);
@@ -206,7 +172,7 @@ impl PeerReceiver for Receiver {
         if kind == RequestKind::Status
             && let Some(here) = &here
         {
-            self.note_address(here, from, &body);
+            super::note_address(here, from, &body);
         }
         let status = self.status();
         Box::pin(async move {
@@ -242,6 +208,6 @@ impl PeerReceiver for Receiver {
     }
 
     fn heard(&self, node: NodeId) {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(node, Instant::now());
+        self.heard.note(node);
     }
 }

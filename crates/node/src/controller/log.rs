@@ -9,12 +9,13 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use tailrace_config::ConfigError;
 use tailrace_log::{LogConfig, LogError, PartitionIdentity, Recovery};
-use tailrace_metadata::{ApplyError, Command, Controller, METADATA_TOPIC, MetadataRecord, RecordError};
+use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord, RecordError};
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
 use tailrace_replication::raft::{Replica, ReplicaOptions};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs, TopicId, TopicName, TopicPartition};
+use tailrace_types::{Offset, TimestampMs};
 
+use super::group::{GROUP, topic_partition};
 use crate::partitions::{OpenError, Opener, with_index_built_again};
 use tailrace_runtime::disk::ServerDisk;
 
@@ -26,9 +27,6 @@ const SNAPSHOT_SLACK: i64 = 10_000;
 
 /// Most bytes of the log that are read at once during replay.
 const REPLAY_BYTES: usize = 1 << 20;
-
-/// The topic id of the metadata log: the one that Kafka gives its own.
-const METADATA_TOPIC_ID: TopicId = TopicId([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
 /// Why the metadata could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -99,15 +97,6 @@ pub(crate) struct OpenLog {
     /// It was opened with these: it is one of several replicas, or may become so.
     pub(crate) replica: Option<ReplicaOptions>,
 }
-
-/// The partition of the metadata log.
-pub(crate) fn topic_partition() -> TopicPartition {
-    let topic = TopicName::new(METADATA_TOPIC).expect("the name is legal");
-    TopicPartition::new(topic, PartitionId(0))
-}
-
-/// The group of the metadata log: the controller's.
-pub(crate) const GROUP: RaftGroup = RaftGroup { topic: METADATA_TOPIC_ID, partition: PartitionId(0) };
 
 /// Opens the log and replays what is committed of it over the start configuration. `replica`: it is one of several, or may
 /// become so. Blocks.
@@ -190,7 +179,7 @@ fn config() -> LogConfig {
 
 fn place(opener: &Opener) -> (PathBuf, PartitionIdentity) {
     let id = topic_partition();
-    (opener.dir(&id), PartitionIdentity { topic_id: METADATA_TOPIC_ID, topic_partition: id })
+    (opener.dir(&id), PartitionIdentity { topic_id: GROUP.topic, topic_partition: id })
 }
 
 fn warn(recovery: &Recovery) {

@@ -2,14 +2,18 @@
 //! from the partition's log, steps under a lock, and whose answers wait for the log.
 //!
 //! - [`Runtime`] finds the core for a name, creates the internal topic at first use, and submits events.
-//! - `shard` holds one core: loading, stepping, appending, releasing what waited for the commit, and its timer.
+//! - `cores` holds them. `shard` works on one core: loading, stepping, appending, releasing what waited for the commit, and its timer.
 //! - A core that failed, be it in the disk or by a panic, is thrown away and replayed; everybody who waited is told.
 //!
 //! Bounds: those who wait are as many as the connections' requests in flight; a core bounds its own state.
 
 mod batch;
 mod clock;
-mod groups;
+mod cores;
+mod failure;
+mod kinds;
+mod marker_writers;
+mod perform;
 mod replay;
 mod runtime;
 mod shard;
@@ -18,19 +22,18 @@ mod tests;
 mod transactions;
 mod work;
 
-use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 use tailrace_coordination::share::ShareCoordinator;
 
-use crate::node::Node;
-use crate::share::state::SHARES;
-
 pub(crate) use clock::SteadyClock;
-pub(crate) use groups::Groups;
-pub(crate) use runtime::{Kind, Runtime};
+pub use cores::Runtime;
+pub use failure::CoordinatorFailure;
+pub(crate) use kinds::Groups;
+pub use kinds::Transactions;
+use kinds::{GROUPS, SHARES, TRANSACTIONS};
+pub use marker_writers::MarkerWriters;
+pub use perform::{Perform, Performed};
 pub use shard::{MarkerFailure, Pending};
-pub use transactions::{MarkerWriters, Transactions, append_any_marker, committed};
+pub use transactions::{append_any_marker, committed};
 
 /// All coordinators of a server.
 pub struct Coordinators {
@@ -49,32 +52,10 @@ impl Coordinators {
     pub(crate) fn new() -> Self {
         let clock = SteadyClock::start();
         Self {
-            groups: Runtime::new(&groups::GROUPS, clock),
+            groups: Runtime::new(&GROUPS, clock),
             shares: Runtime::new(&SHARES, clock),
-            transactions: Runtime::new(&transactions::TRANSACTIONS, clock),
+            transactions: Runtime::new(&TRANSACTIONS, clock),
             marker_writers: MarkerWriters::default(),
         }
     }
-
-    /// Loads all of them and keeps them going until the server stops.
-    pub(crate) async fn run(&self, node: &Arc<Node>) {
-        tokio::join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
-    }
-}
-
-/// Why a coordinator has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-pub enum CoordinatorFailure {
-    /// Its partition cannot be read or written now, or its topic cannot be created.
-    #[error("the coordinator is not available: {0}")]
-    Unavailable(String),
-    /// It was thrown away while the answer was due; what was asked for may or may not have happened.
-    #[error("the coordinator was reloaded")]
-    Reloaded,
-    /// Another node leads its partition.
-    #[error("another node coordinates this")]
-    Elsewhere,
-    /// The server is stopping.
-    #[error("the server is stopping")]
-    Stopping,
 }

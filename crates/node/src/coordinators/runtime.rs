@@ -1,58 +1,32 @@
 //! All coordinators of one kind: which partition a name belongs to, and their topic.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use tailrace_config::BrokerConfig;
-use tailrace_coordination::coordinator::{Coordinator, Token, partition_of_name};
+use tailrace_coordination::coordinator::{Token, partition_of_name};
 use tailrace_metadata::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{LeaderEpoch, NodeId, TopicId};
 use tokio::task::JoinSet;
 
-use super::shard::{MarkerFailure, Pending, Shard};
-use super::{CoordinatorFailure, SteadyClock};
+use super::cores::{Runtime, Shard};
+use super::perform::Perform;
+use super::shard::{MarkerFailure, Pending};
+use super::{CoordinatorFailure, Coordinators};
 use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
 use crate::node::Node;
 use crate::partitions::{Awaited, PartitionSlot};
 use tailrace_runtime::stopped;
 
-/// Work that is being done.
-pub(crate) type Performed = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// What a kind of coordinators needs of the shell.
-pub(crate) struct Kind<C: Coordinator> {
-    /// For the server's own log.
-    pub(crate) name: &'static str,
-    /// The internal topic that holds their state.
-    pub(crate) topic: &'static str,
-    /// Partitions that the topic gets.
-    pub(crate) partitions: fn(&BrokerConfig) -> i32,
-    /// Settings that the topic gets.
-    pub(crate) settings: fn(&BrokerConfig) -> Vec<(&'static str, String)>,
-    /// A core that knows nothing yet.
-    pub(crate) new: fn() -> C,
-    /// Carries out what a core of this partition wants done elsewhere, once it is committed.
-    pub(crate) perform: fn(Arc<Node>, i32, C::Work) -> Performed,
-}
-
-/// All coordinators of one kind. Cores are loaded at start, and again when they failed.
-pub struct Runtime<C: Coordinator> {
-    kind: &'static Kind<C>,
-    clock: SteadyClock,
-    shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
-    /// One creates the topic, the others wait.
-    creating: tokio::sync::Mutex<()>,
-}
-
-impl<C: Coordinator> Runtime<C> {
-    pub(crate) fn new(kind: &'static Kind<C>, clock: SteadyClock) -> Self {
-        Self { kind, clock, shards: Mutex::default(), creating: tokio::sync::Mutex::default() }
+impl Coordinators {
+    /// Loads all of them and keeps them going until the server stops.
+    pub(crate) async fn run(&self, node: &Arc<Node>) {
+        tokio::join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
     }
+}
 
+impl<C: Perform> Runtime<C> {
     /// Submits an event to the coordinator of `name`. Returns when it is decided and written, so that events keep their
     /// order; the pending answer comes when it is committed.
     ///
@@ -234,10 +208,6 @@ impl<C: Coordinator> Runtime<C> {
             PartitionSlot::Elsewhere => false,
         };
         (0..).zip(&topic.partitions).filter(|(_, slot)| leads(slot)).map(|(number, _)| number).collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
-        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shard(&self, node: &Arc<Node>, partition: i32) -> Arc<Shard<C>> {

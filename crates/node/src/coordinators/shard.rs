@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tailrace_coordination::coordinator::{
@@ -10,12 +10,13 @@ use tailrace_coordination::coordinator::{
 };
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
-use tokio::sync::{Mutex, Notify, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
+use super::CoordinatorFailure;
 use super::batch::build;
+use super::cores::{Loaded, NEVER, Shard, State};
+use super::perform::Perform;
 use super::replay::replay;
-use super::runtime::Kind;
-use super::{CoordinatorFailure, SteadyClock};
 use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
@@ -37,9 +38,6 @@ const REFUSED_MS: i64 = 100;
 /// The same after its log turned out to be damaged. Each time, the damage is named.
 const DAMAGED_MS: i64 = 10_000;
 
-/// No deadline.
-const NEVER: i64 = i64::MAX;
-
 /// An answer that is due.
 #[derive(Debug)]
 pub struct Pending<R>(oneshot::Receiver<R>);
@@ -52,37 +50,6 @@ impl<R> Pending<R> {
     pub async fn reply(self) -> Result<R, CoordinatorFailure> {
         self.0.await.map_err(|_| CoordinatorFailure::Reloaded)
     }
-}
-
-pub(super) struct Shard<C: Coordinator> {
-    pub(super) partition: i32,
-    pub(super) kind: &'static Kind<C>,
-    pub(super) clock: SteadyClock,
-    state: Mutex<State<C>>,
-    /// When the core wants to be called, in milliseconds.
-    deadline: AtomicI64,
-    deadline_changed: Notify,
-    /// Until when nothing is asked of it, in milliseconds.
-    refuses_until: AtomicI64,
-}
-
-enum State<C: Coordinator> {
-    /// Not read yet, or thrown away.
-    Unloaded,
-    Loaded(Box<Loaded<C>>),
-    /// The server is stopping.
-    Closed,
-}
-
-struct Loaded<C: Coordinator> {
-    core: C,
-    handle: Arc<PartitionHandle>,
-    /// The epoch in which it was loaded: in another one, others may have written in between.
-    epoch: LeaderEpoch,
-    next_token: u64,
-    waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
-    /// The high watermark has to get here before anything that was decided so far may be told.
-    appended_to: Awaited,
 }
 
 impl<C: Coordinator> Loaded<C> {
@@ -107,19 +74,7 @@ struct Release<C: Coordinator> {
     work: Vec<C::Work>,
 }
 
-impl<C: Coordinator> Shard<C> {
-    pub(super) fn new(partition: i32, kind: &'static Kind<C>, clock: SteadyClock) -> Self {
-        Self {
-            partition,
-            kind,
-            clock,
-            state: Mutex::new(State::Unloaded),
-            deadline: AtomicI64::new(NEVER),
-            deadline_changed: Notify::new(),
-            refuses_until: AtomicI64::new(i64::MIN),
-        }
-    }
-
+impl<C: Perform> Shard<C> {
     /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped.
     pub(super) async fn submit(
         self: &Arc<Self>,
@@ -362,8 +317,8 @@ impl<C: Coordinator> Shard<C> {
         let image = node.image();
         let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
         let release = self.carry_out(node, &mut loaded, effects).await?;
-        let (node, kind, partition) = (Arc::clone(node), self.kind, self.partition);
-        tokio::spawn(async move { release.perform(&node, kind, partition).await });
+        let (node, partition) = (Arc::clone(node), self.partition);
+        tokio::spawn(async move { release.perform(&node, partition).await });
         Ok(loaded)
     }
 
@@ -474,13 +429,13 @@ pub enum MarkerFailure {
     Refused(AppendFailure),
 }
 
-impl<C: Coordinator> Release<C> {
+impl<C: Perform> Release<C> {
     async fn run(self, node: &Arc<Node>, shard: &Arc<Shard<C>>) {
-        self.perform(node, shard.kind, shard.partition).await;
+        self.perform(node, shard.partition).await;
     }
 
     /// Waits for the commit; then answers, and does the work.
-    async fn perform(self, node: &Arc<Node>, kind: &'static Kind<C>, partition: i32) {
+    async fn perform(self, node: &Arc<Node>, partition: i32) {
         if (self.replies.is_empty() && self.work.is_empty())
             || !committed_to(&self.handle, self.committed_at).await
         {
@@ -492,7 +447,7 @@ impl<C: Coordinator> Release<C> {
             let _ = answer.send(reply);
         }
         for work in self.work {
-            (kind.perform)(Arc::clone(node), partition, work).await;
+            C::perform(Arc::clone(node), partition, work).await;
         }
     }
 }

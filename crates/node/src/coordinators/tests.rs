@@ -8,7 +8,8 @@ use tailrace_coordination::coordinator::{
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
 
-use super::runtime::{Kind, Runtime};
+use super::cores::{Kind, Runtime};
+use super::perform::{Perform, Performed};
 use super::{CoordinatorFailure, SteadyClock};
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -88,13 +89,18 @@ impl Coordinator for Counter {
 
 const PARTITIONS: i32 = 20;
 
+impl Perform for Counter {
+    fn perform(_: Arc<Node>, _: i32, work: Self::Work) -> Performed {
+        match work {}
+    }
+}
+
 static COUNTERS: Kind<Counter> = Kind {
     name: "counter",
     topic: tailrace_metadata::SHARE_GROUP_STATE_TOPIC,
     partitions: |_| PARTITIONS,
     settings: |_| Vec::new(),
     new: Counter::default,
-    perform: |_, _, work| match work {},
 };
 
 struct Rig {

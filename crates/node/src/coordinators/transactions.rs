@@ -12,20 +12,19 @@
 //! A writer tries until it succeeds, the server stops, or another node coordinates; after a start the coordinator asks again.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tailrace_config::BrokerConfig;
 use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
     WriteMarkers,
 };
-use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
+use tailrace_metadata::CONSUMER_OFFSETS_TOPIC;
 use tailrace_replication::{AppendError, ProducerError, TransactionMarker};
 use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 
-use super::runtime::{Kind, Performed};
-use super::{CoordinatorFailure, MarkerFailure, Runtime};
+use super::perform::{Perform, Performed};
+use super::{CoordinatorFailure, MarkerFailure};
 use crate::ask::{AppendMarkers, ask};
 use crate::cluster::leaders::leader_of;
 use crate::node::Node;
@@ -36,64 +35,15 @@ use tailrace_runtime::stopped;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Coordinators of transactions.
-pub(super) static TRANSACTIONS: Kind<TransactionCoordinator> = Kind {
-    name: "transaction",
-    topic: TRANSACTION_STATE_TOPIC,
-    partitions: |config| config.transaction_state_log_num_partitions,
-    settings,
-    new: TransactionCoordinator::new,
-    perform,
-};
-
-fn settings(config: &BrokerConfig) -> Vec<(&'static str, String)> {
-    vec![
-        ("cleanup.policy", "compact".to_owned()),
-        ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
-    ]
-}
-
-/// Who is writing markers. One entry per transaction that is being completed.
-#[derive(Debug, Default)]
-pub struct MarkerWriters {
-    /// By transactional id; true if there may be more to write than the writer has looked at.
-    busy: Mutex<HashMap<String, bool>>,
-}
-
-impl MarkerWriters {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+impl Perform for TransactionCoordinator {
+    fn perform(node: Arc<Node>, shard: i32, work: TransactionWork) -> Performed {
+        let TransactionWork::WriteMarkers(markers) = work;
+        Box::pin(async move {
+            if node.coordinators.marker_writers.begin(&markers.transactional_id) {
+                tokio::spawn(write_until_done(node, shard, markers));
+            }
+        })
     }
-
-    /// True if the caller is to write; otherwise who writes already looks once more.
-    fn begin(&self, transactional_id: &str) -> bool {
-        let mut busy = self.lock();
-        if let Some(more) = busy.get_mut(transactional_id) {
-            *more = true;
-            return false;
-        }
-        busy.insert(transactional_id.to_owned(), false);
-        true
-    }
-
-    /// True if the writer may go; false if it has to look once more.
-    fn end(&self, transactional_id: &str) -> bool {
-        let mut busy = self.lock();
-        if busy.get_mut(transactional_id).is_some_and(std::mem::take) {
-            return false;
-        }
-        busy.remove(transactional_id);
-        true
-    }
-}
-
-fn perform(node: Arc<Node>, shard: i32, work: TransactionWork) -> Performed {
-    let TransactionWork::WriteMarkers(markers) = work;
-    Box::pin(async move {
-        if node.coordinators.marker_writers.begin(&markers.transactional_id) {
-            tokio::spawn(write_until_done(node, shard, markers));
-        }
-    })
 }
 
 async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
@@ -355,26 +305,5 @@ impl Pause {
     async fn wait(&mut self) {
         tokio::time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(PAUSE_MAX);
-    }
-}
-
-/// The type of the runtime, for those who hold it.
-pub type Transactions = Runtime<TransactionCoordinator>;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_writes_and_others_make_it_look_again() {
-        let writers = MarkerWriters::default();
-        assert!(writers.begin("a"));
-        assert!(writers.begin("b"));
-        assert!(!writers.begin("a"));
-        assert!(!writers.begin("a"));
-        assert!(!writers.end("a"));
-        assert!(writers.end("a"));
-        assert!(writers.end("b"));
-        assert!(writers.begin("a"));
     }
 }

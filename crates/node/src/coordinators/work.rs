@@ -1,15 +1,28 @@
-//! What coordinators want done elsewhere, once it is committed.
+//! What coordinators of groups want done elsewhere. Those of share groups want nothing.
 
 use std::sync::Arc;
 
-use tailrace_coordination::groups::{GroupEvent, GroupWork, ShareEvent, ShareWork};
+use tailrace_coordination::groups::{GroupCoordinator, GroupEvent, GroupWork, ShareEvent, ShareWork};
+use tailrace_coordination::share::ShareCoordinator;
 use tailrace_types::TopicId;
 
+use super::perform::{Perform, Performed};
 use crate::node::Node;
 use crate::share::state;
 
-/// Carries out what a coordinator of groups wants.
-pub(super) async fn group_work(node: Arc<Node>, work: GroupWork) {
+impl Perform for GroupCoordinator {
+    fn perform(node: Arc<Node>, _: i32, work: GroupWork) -> Performed {
+        Box::pin(group_work(node, work))
+    }
+}
+
+impl Perform for ShareCoordinator {
+    fn perform(_: Arc<Node>, _: i32, work: Self::Work) -> Performed {
+        match work {}
+    }
+}
+
+async fn group_work(node: Arc<Node>, work: GroupWork) {
     match work {
         GroupWork::Share(ShareWork::InitializeStates { group, topics, .. }) => {
             let made = state::initialize_all(&node, &group, topics).await;

@@ -4,40 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tailrace_records::{BatchHeader, Validated};
-use tailrace_replication::raft::ProposeError;
-use tailrace_replication::{AppendError, Appended, TransactionMarker, VerificationGuard};
+use tailrace_replication::{Appended, TransactionMarker, VerificationGuard};
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use crate::node::Node;
+use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::taps::{TapRange, Wanted};
-
-/// Why nothing was appended.
-#[derive(Debug, thiserror::Error)]
-pub enum AppendFailure {
-    /// The partition was deleted, or the server is stopping.
-    #[error("the partition is gone")]
-    Gone,
-    /// Another node leads the partition, or none does.
-    #[error("this node does not lead the partition")]
-    NotLeader,
-    /// Too much is waiting for the other replicas.
-    #[error("too much waits for the other replicas")]
-    TooFewReplicas,
-    /// See the error.
-    #[error(transparent)]
-    Refused(AppendError),
-}
-
-impl From<ProposeError> for AppendFailure {
-    fn from(error: ProposeError) -> Self {
-        match error {
-            ProposeError::NotLeader { .. } | ProposeError::OwnRemoval => Self::NotLeader,
-            ProposeError::Busy => Self::TooFewReplicas,
-            ProposeError::Append(error) => Self::Refused(error),
-        }
-    }
-}
 
 /// What is appended, and in which epoch alone, if that matters.
 struct Entry {

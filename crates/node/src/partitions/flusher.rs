@@ -10,32 +10,17 @@ use tailrace_log::LogError;
 use tailrace_replication::SyncOutcome;
 
 use crate::metrics::NodeMetrics;
-use crate::partitions::handle::PartitionHandle;
+use crate::partitions::handle::{Flusher, PartitionHandle};
 use crate::partitions::workers::Workers;
 use tailrace_runtime::clock::wall_clock;
 
-/// The pool.
-pub struct Flusher(Workers);
-
-impl Flusher {
-    /// Starts `threads` threads.
-    ///
-    /// # Errors
-    /// The operating system's, if it gives no thread.
-    pub(crate) fn start(threads: usize, metrics: Arc<NodeMetrics>) -> std::io::Result<Self> {
-        let sync = move |partition: &Arc<PartitionHandle>| sync(partition, &metrics);
-        Workers::start("flush", threads, |partition| &partition.syncs, sync).map(Self)
-    }
-
-    /// Schedules a sync of everything appended to `partition` so far.
-    pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
-        self.0.schedule(partition);
-    }
-
-    /// Lets the queue run empty and ends the threads.
-    pub(crate) fn stop(&self) {
-        self.0.stop();
-    }
+/// Starts the pool: `threads` threads.
+///
+/// # Errors
+/// The operating system's, if it gives no thread.
+pub(crate) fn start_flusher(threads: usize, metrics: Arc<NodeMetrics>) -> std::io::Result<Flusher> {
+    let sync = move |partition: &Arc<PartitionHandle>| sync(partition, &metrics);
+    Workers::start("flush", threads, |partition: &PartitionHandle| &partition.syncs, sync)
 }
 
 /// True if another sync is due already.

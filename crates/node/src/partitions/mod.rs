@@ -1,6 +1,7 @@
 //! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
 
 pub mod append;
+mod failure;
 mod flusher;
 mod handle;
 mod inbox;
@@ -8,6 +9,7 @@ mod journal;
 mod lost;
 mod open;
 mod read;
+mod settings;
 mod sleep;
 mod stepper;
 mod table;
@@ -18,15 +20,17 @@ mod upkeep;
 mod workers;
 
 pub use append::{
-    AppendFailure, append, append_in_epoch, append_marker, append_verified, begin_verification,
-    begin_verification_if_needed,
+    append, append_in_epoch, append_marker, append_verified, begin_verification, begin_verification_if_needed,
 };
-pub use flusher::Flusher;
+pub use failure::AppendFailure;
+pub(crate) use flusher::start_flusher;
+pub(crate) use handle::Flusher;
 pub use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle, WaitOutcome};
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
-pub(crate) use open::{OpenError, Opener, log_config, policy, with_index_built_again};
+pub(crate) use open::{OpenError, Opener, with_index_built_again};
 pub use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadTerms};
+pub(crate) use settings::{log_config, policy, replica_options};
 pub(crate) use stepper::Stepper;
 pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
 pub(crate) use ticker::tick;

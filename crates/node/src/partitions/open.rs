@@ -3,21 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tailrace_config::{BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig};
+use tailrace_config::BrokerConfig;
 use tailrace_log::{
     Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
     holds_data, read_identity, set_aside,
 };
 use tailrace_metadata::{METADATA_TOPIC, MetadataImage, TopicImage};
-use tailrace_records::TimestampType;
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
-use tailrace_replication::{Durability, Partition, Policy, Solo};
+use tailrace_replication::{Partition, Policy, Solo};
 use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
 
-use crate::cluster::{Throttled, replica_options};
-use crate::partitions::handle::{Offline, PartitionContext, PartitionHandle};
+use crate::cluster::Throttled;
+use crate::partitions::handle::{PartitionContext, PartitionHandle};
 use crate::partitions::journal::Journal;
-use crate::partitions::table::PartitionSlot;
+use crate::partitions::settings::{log_config, policy, replica_options};
+use crate::partitions::table::{Offline, PartitionSlot};
 use tailrace_runtime::disk::ServerDisk;
 
 /// Elections that partitions which are opened together set off with each tick, about.
@@ -393,51 +393,6 @@ fn note_recovery(id: &TopicPartition, recovery: &Recovery) {
             partition = %id, bytes_read = recovery.bytes_read, batches = recovery.batches_recovered, "recovered"
         );
     }
-}
-
-/// What the log needs of a topic's settings. The jitter of rolling is a fixed share for each partition, so that a
-/// restart does not change it.
-pub(crate) fn log_config(topic: &TopicConfig, broker: &BrokerConfig, id: &TopicPartition) -> LogConfig {
-    // Only closed segments are compacted (KIP-354).
-    let segment_ms = if topic.cleanup_policy.compact {
-        topic.segment_ms.min(topic.max_compaction_lag_ms)
-    } else {
-        topic.segment_ms
-    };
-    LogConfig {
-        segment_bytes: topic.segment_bytes,
-        segment_ms,
-        segment_jitter_ms: jitter(topic.segment_jitter_ms.min(segment_ms), id),
-        preallocate_bytes: broker.tailrace_segment_preallocate_bytes,
-        delete: topic.cleanup_policy.delete,
-        retention_ms: topic.retention_ms,
-        retention_bytes: topic.retention_bytes,
-        retention_records: topic.tailrace_retention_records,
-    }
-}
-
-fn jitter(max_ms: i64, id: &TopicPartition) -> i64 {
-    if max_ms <= 0 {
-        return 0;
-    }
-    let checksum = crc32c::crc32c(id.to_string().as_bytes());
-    i64::from(checksum) % (max_ms + 1)
-}
-
-/// What decides about appends.
-pub(crate) fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> Policy {
-    let durability = match topic.durability() {
-        TopicDurability::Strict => Durability::Strict,
-        TopicDurability::Relaxed { flush_messages, flush_ms } => {
-            let flush_ms = flush_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX));
-            Durability::Relaxed { flush_messages, flush_ms }
-        }
-    };
-    let timestamp_type = match topic.message_timestamp_type {
-        MessageTimestampType::LogAppendTime => TimestampType::LogAppendTime,
-        MessageTimestampType::CreateTime => TimestampType::CreateTime,
-    };
-    Policy { durability, producer_expiration_ms: broker.producer_id_expiration_ms, timestamp_type }
 }
 
 #[cfg(test)]

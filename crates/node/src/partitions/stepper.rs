@@ -18,7 +18,7 @@ const CHUNK_FAILURES_MAX: u32 = 20;
 const CHUNK_PAUSE: Duration = Duration::from_millis(200);
 
 /// The pool.
-pub(crate) struct Stepper(Workers);
+pub(crate) struct Stepper(Workers<PartitionHandle>);
 
 impl Stepper {
     /// Starts `threads` threads.
@@ -34,7 +34,7 @@ impl Stepper {
             // It went to sleep relying on a node that was lost meanwhile.
             partition.must_wake()
         };
-        Workers::start("step", threads, |partition| &partition.inbox.claim, step).map(Self)
+        Workers::start("step", threads, |partition: &PartitionHandle| &partition.inbox.claim, step).map(Self)
     }
 
     /// Takes a message for the replica. False if it was dropped, as too many wait already.

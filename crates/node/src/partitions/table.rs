@@ -6,9 +6,22 @@ use std::sync::Arc;
 use tailrace_config::{CompressionType, MessageTimestampType, TopicConfig};
 use tailrace_metadata::TopicImage;
 use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
-use tailrace_types::{TimestampMs, TopicId, TopicName};
+use tailrace_types::{ReplicaId, TimestampMs, TopicId, TopicName};
 
-use crate::partitions::handle::{Offline, PartitionHandle};
+use crate::partitions::handle::PartitionHandle;
+
+/// Why a partition cannot be used at all.
+#[derive(Clone, Debug)]
+pub struct Offline {
+    /// What was found, with file and position where known.
+    pub reason: Arc<str>,
+    /// The one of several replicas that was to be opened.
+    pub(crate) replica: Option<ReplicaId>,
+    /// It is damaged, or gone: another one may begin anew in its place.
+    pub(crate) is_lost: bool,
+    /// There was no room for what opening writes: it is tried again when there is.
+    pub(crate) waits_for_room: bool,
+}
 
 /// One partition, usable or not.
 #[derive(Clone, Debug)]

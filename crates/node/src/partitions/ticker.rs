@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
 
-use crate::cluster::partition_of;
 use crate::node::Node;
 use crate::partitions::TopicTable;
 use crate::partitions::handle::PartitionHandle;
@@ -76,7 +75,7 @@ impl Ticker {
             self.look();
         }
         for group in self.node.links.vouching().take_woken() {
-            if let Some(handle) = partition_of(&self.node, group) {
+            if let Some(handle) = self.node.partition_of(group) {
                 list(&mut self.awake, &handle);
             }
         }

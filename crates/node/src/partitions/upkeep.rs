@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::node::Node;
-use crate::partitions::append::AppendFailure;
+use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 use crate::partitions::table::PartitionSlot;
 use tailrace_runtime::disk::ServerDisk;

@@ -1,19 +1,17 @@
-//! Threads that work on partitions: each partition is in their queue, or with one of them, at most once, so that the queue is
-//! bounded by the number of partitions.
+//! Threads that work on something, on partitions above all: each is in their queue, or with one of them, at most once, so that the
+//! queue is bounded by the number of partitions.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::partitions::handle::PartitionHandle;
-
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
 const RUNNING: u8 = 2;
 const RUNNING_AND_WANTED: u8 = 3;
 
-/// Where a partition stands with some workers.
+/// Where one stands with some workers.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
@@ -42,40 +40,39 @@ impl Claim {
 }
 
 /// What the workers do with a partition; true if it is due again at once.
-type Work = dyn Fn(&Arc<PartitionHandle>) -> bool + Send + Sync;
+type Work<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 
 /// A bounded pool of threads.
-pub(crate) struct Workers {
-    shared: Arc<Shared>,
+pub(crate) struct Workers<T> {
+    shared: Arc<Shared<T>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
-    queue: Mutex<Queue>,
+struct Shared<T> {
+    queue: Mutex<Queue<T>>,
     wake: Condvar,
-    claim: fn(&PartitionHandle) -> &Claim,
-    work: Box<Work>,
+    claim: fn(&T) -> &Claim,
+    work: Box<Work<T>>,
     /// What each thread has begun and ended: odd while it works.
     progress: Vec<AtomicU64>,
 }
 
-#[derive(Default)]
-struct Queue {
-    partitions: VecDeque<Arc<PartitionHandle>>,
+struct Queue<T> {
+    waiting: VecDeque<Arc<T>>,
     stopping: bool,
 }
 
-impl Workers {
+impl<T: Send + Sync + 'static> Workers<T> {
     /// Starts `threads` threads, which are called by `name` and their number.
     pub(crate) fn start(
         name: &str,
         threads: usize,
-        claim: fn(&PartitionHandle) -> &Claim,
-        work: impl Fn(&Arc<PartitionHandle>) -> bool + Send + Sync + 'static,
+        claim: fn(&T) -> &Claim,
+        work: impl Fn(&Arc<T>) -> bool + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let work = Box::new(work);
         let shared = Arc::new(Shared {
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { waiting: VecDeque::new(), stopping: false }),
             wake: Condvar::new(),
             claim,
             work,
@@ -91,7 +88,7 @@ impl Workers {
     }
 
     /// Sees to it that a worker takes the partition after this call. Never blocks on a disk.
-    pub(crate) fn schedule(&self, partition: &Arc<PartitionHandle>) {
+    pub(crate) fn schedule(&self, partition: &Arc<T>) {
         if (self.shared.claim)(partition).take() {
             self.shared.push(Arc::clone(partition));
         }
@@ -99,7 +96,7 @@ impl Workers {
 
     /// How many partitions wait.
     pub(crate) fn queued(&self) -> usize {
-        self.shared.lock().partitions.len()
+        self.shared.lock().waiting.len()
     }
 
     /// For each thread a number that changes whenever it begins or ends with a partition; odd in between.
@@ -121,7 +118,7 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
+impl<T> Drop for Workers<T> {
     /// The threads end when the queue is empty; nobody waits for that.
     fn drop(&mut self) {
         self.shared.lock().stopping = true;
@@ -129,13 +126,13 @@ impl Drop for Workers {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl<T> Shared<T> {
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, partition: Arc<PartitionHandle>) {
-        self.lock().partitions.push_back(partition);
+    fn push(&self, partition: Arc<T>) {
+        self.lock().waiting.push_back(partition);
         self.wake.notify_one();
     }
 
@@ -152,10 +149,10 @@ impl Shared {
         }
     }
 
-    fn next(&self) -> Option<Arc<PartitionHandle>> {
+    fn next(&self) -> Option<Arc<T>> {
         let mut queue = self.lock();
         loop {
-            if let Some(partition) = queue.partitions.pop_front() {
+            if let Some(partition) = queue.waiting.pop_front() {
                 return Some(partition);
             }
             if queue.stopping {

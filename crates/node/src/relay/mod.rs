@@ -18,12 +18,12 @@ use tailrace_records::BatchBuilder;
 use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
 use tokio::sync::oneshot;
 
+pub use self::queue::NotRelayed;
 use self::queue::{Item, Producer, Pushed, Waiter};
 pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::Answer;
-use crate::cluster::partition_of;
 use crate::node::Node;
 pub use tailrace_peers::RequestKind;
 pub use tailrace_runtime::stopped;
@@ -31,26 +31,6 @@ pub use tailrace_runtime::stopped;
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
 const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
-
-/// Why a batch is not stored, as far as is known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotRelayed {
-    /// Nothing was tried.
-    #[error("too much waits for the leaders of partitions on other nodes")]
-    QueueFull,
-    /// A task has ended without a result.
-    #[error("the server's own fault: a task has failed")]
-    Failed,
-    /// Nobody was asked to store it.
-    #[error("no leader of the partition was found in time: {0}")]
-    NoLeader(String),
-    /// It may be stored.
-    #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
-    Unanswered(String),
-    /// The leader refuses it, for good.
-    #[error("{0}")]
-    Refused(String),
-}
 
 /// Pause before a request is put again; doubles up to the second.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
@@ -202,7 +182,7 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
 
 /// The node that leads, as far as is known.
 fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
-    if partition_of(node, group).is_some_and(|handle| handle.leads().is_some()) {
+    if node.partition_of(group).is_some_and(|handle| handle.leads().is_some()) {
         return Some(node.id());
     }
     // A partition with one replica is led where that is, and nobody says so.

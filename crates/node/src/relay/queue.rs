@@ -11,7 +11,6 @@ use tailrace_records::BatchBuilder;
 use tailrace_types::{Offset, ProducerId, RaftGroup};
 use tokio::sync::oneshot;
 
-use super::NotRelayed;
 use super::wire::BATCHES_MAX;
 
 /// Bytes of batches that go in one request, unless a single one has more.
@@ -22,6 +21,26 @@ const IDLE_MAX: usize = 4096;
 
 /// A producer that gets near the end of its sequences is replaced by a new one.
 const SEQUENCE_MAX: i32 = i32::MAX / 2;
+
+/// Why a batch is not stored, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRelayed {
+    /// Nothing was tried.
+    #[error("too much waits for the leaders of partitions on other nodes")]
+    QueueFull,
+    /// A task has ended without a result.
+    #[error("the server's own fault: a task has failed")]
+    Failed,
+    /// Nobody was asked to store it.
+    #[error("no leader of the partition was found in time: {0}")]
+    NoLeader(String),
+    /// It may be stored.
+    #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
+    Unanswered(String),
+    /// The leader refuses it, for good.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// One batch.
 pub(super) struct Item {

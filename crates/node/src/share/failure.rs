@@ -2,10 +2,22 @@
 
 use std::io;
 
+use tailrace_coordination::share::ShareStateError;
 use thiserror::Error;
 
-use super::state::StateFailure;
+use crate::coordinators::CoordinatorFailure;
 use crate::partitions::ReadFailure;
+
+/// Why the share coordinator did not do what it was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum StateFailure {
+    /// There is no coordinator that could answer.
+    #[error(transparent)]
+    Coordinator(#[from] CoordinatorFailure),
+    /// The coordinator refuses it.
+    #[error(transparent)]
+    Refused(#[from] ShareStateError),
+}
 
 /// Why records of a share-partition cannot be handed out now.
 #[derive(Debug, Error)]

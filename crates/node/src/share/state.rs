@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tailrace_coordination::share::{
-    KeptState, ShareAnswer, ShareCoordinator, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
+    KeptState, ShareAnswer, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
 use tailrace_metadata::SHARE_GROUP_STATE_TOPIC;
 use tailrace_types::{Offset, TopicId};
 use tokio::time::Instant;
 
-use crate::ask::{ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere};
-use crate::coordinators::{CoordinatorFailure, Kind};
+use super::elsewhere::{
+    ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
+};
+pub use super::failure::StateFailure;
+use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
 /// How long a coordinator may take to move to another node.
@@ -19,30 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Pause until it is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Share coordinators.
-pub(crate) static SHARES: Kind<ShareCoordinator> = Kind {
-    name: "share",
-    topic: SHARE_GROUP_STATE_TOPIC,
-    partitions: |config| config.share_coordinator_state_topic_num_partitions,
-    settings: |config| {
-        let segment_bytes = config.share_coordinator_state_topic_segment_bytes.to_string();
-        vec![("cleanup.policy", "compact".to_owned()), ("segment.bytes", segment_bytes)]
-    },
-    new: ShareCoordinator::new,
-    perform: |_, _, work| match work {},
-};
-
-/// Why the share coordinator did not do what it was asked for.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StateFailure {
-    /// There is no coordinator that could answer.
-    #[error(transparent)]
-    Coordinator(#[from] CoordinatorFailure),
-    /// The coordinator refuses it.
-    #[error(transparent)]
-    Refused(#[from] ShareStateError),
-}
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use tailrace_coordination::share::{
     AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
@@ -10,6 +11,7 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
 use super::*;
+use crate::node::Node;
 use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
 use crate::start::RunningNode;
 use crate::taps::Wanted;
@@ -40,7 +42,7 @@ impl Rig {
     }
 
     fn handle(&self) -> Arc<PartitionHandle> {
-        live::handle_of(self.node(), &self.key).unwrap()
+        keep::handle_of(self.node(), &self.key).unwrap()
     }
 
     fn settings(&self, committed_only: bool) -> GroupSettings {

@@ -12,7 +12,7 @@ mod queue;
 mod reader;
 
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tailrace_records::{BatchError, BatchHeader, split_batches};
@@ -21,8 +21,8 @@ use tailrace_types::Offset;
 use tokio::sync::Semaphore;
 
 use self::queue::TapQueue;
+pub(crate) use self::queue::TapQueues;
 pub use self::queue::{TapBudget, TapRange};
-use crate::node::Node;
 use crate::partitions::{PartitionHandle, Topic};
 
 /// Sinks of one server: each has a bit in [`Wanted`].
@@ -119,10 +119,6 @@ struct Tap {
 /// All sinks of a server.
 pub struct Taps(Box<[Tap]>);
 
-/// What waits in one partition, for each sink. Empty until something is wanted there.
-#[derive(Debug, Default)]
-pub(crate) struct TapQueues(OnceLock<Box<[TapQueue]>>);
-
 impl Taps {
     /// # Panics
     /// There are more than [`SINKS_MAX`] sinks.
@@ -144,29 +140,7 @@ impl Taps {
         Wanted(bits.sum())
     }
 
-    /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
-    pub(crate) fn appended(
-        &self,
-        node: &Arc<Node>,
-        partition: &Arc<PartitionHandle>,
-        wanted: Wanted,
-        range: TapRange,
-    ) {
-        for number in wanted.numbers() {
-            let (sink, queue) = (&self.0[number].sink, self.queue(partition, number));
-            let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
-            let skipped = queue.push(range, sink.budget(), held);
-            if skipped > 0 {
-                sink.skipped(skipped);
-            }
-            if queue.begin() {
-                tokio::spawn(reader::run(Arc::clone(node), Arc::clone(partition), number));
-            }
-        }
-    }
-
     fn queue<'a>(&self, partition: &'a PartitionHandle, number: usize) -> &'a TapQueue {
-        let queues = || self.0.iter().map(|_| TapQueue::default()).collect();
-        &partition.taps.0.get_or_init(queues)[number]
+        partition.taps.of(number, self.0.len())
     }
 }

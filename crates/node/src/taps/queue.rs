@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tailrace_types::Offset;
 
@@ -92,6 +92,10 @@ struct Queue {
     running: bool,
 }
 
+/// What waits in one partition, for each sink. Empty until something is wanted there.
+#[derive(Debug, Default)]
+pub(crate) struct TapQueues(OnceLock<Box<[TapQueue]>>);
+
 impl TapQueue {
     /// Adds what was just appended. Returns the number of records that are skipped for it: the oldest of this partition, if as
     /// much waits as may. `held`: an undecided transaction lies before it.
@@ -140,6 +144,14 @@ impl TapQueue {
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // Nothing under this lock can panic half-way.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl TapQueues {
+    /// The queue of the sink with this number, of `sinks`.
+    pub(super) fn of(&self, number: usize, sinks: usize) -> &TapQueue {
+        let queues = || (0..sinks).map(|_| TapQueue::default()).collect();
+        &self.0.get_or_init(queues)[number]
     }
 }
 

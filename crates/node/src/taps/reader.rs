@@ -1,4 +1,4 @@
-//! Reads what waits for a sink back from the log, once it is committed.
+//! Notes what was appended, and reads it back from the log for the sinks that want it, once it is committed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
-use super::{Committed, NotTaken, Sink, TapRange};
+use super::{Committed, NotTaken, Sink, TapRange, Taps, Wanted};
 use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
 use tailrace_runtime::residency::is_resident;
@@ -34,8 +34,31 @@ enum Skipped {
     NotTaken(NotTaken),
 }
 
+impl Taps {
+    /// Notes that `range` was appended, and sees to it that it is read. To be called under the partition's lock.
+    pub(crate) fn appended(
+        &self,
+        node: &Arc<Node>,
+        partition: &Arc<PartitionHandle>,
+        wanted: Wanted,
+        range: TapRange,
+    ) {
+        for number in wanted.numbers() {
+            let (sink, queue) = (&self.0[number].sink, self.queue(partition, number));
+            let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
+            let skipped = queue.push(range, sink.budget(), held);
+            if skipped > 0 {
+                sink.skipped(skipped);
+            }
+            if queue.begin() {
+                tokio::spawn(run(Arc::clone(node), Arc::clone(partition), number));
+            }
+        }
+    }
+}
+
 /// Reads one range after the other for the sink of this number, until there is none.
-pub(super) async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
+async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
     let taps = &node.taps;
     let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
     let mut stopping = node.stopping.subscribe();

@@ -19,30 +19,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
-use tailrace_replication::{AppendError, Partition, SyncTicket};
-use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
-use tokio::sync::{Mutex, OwnedMutexGuard};
+use tailrace_replication::{AppendError, Policy, SyncTicket};
+use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
 use super::PartitionHandle;
+use super::lock::{Core, Guard};
+use super::waiters::lock;
 use tailrace_runtime::clock::wall_clock;
 use tailrace_runtime::disk::ServerDisk;
-
-/// A partition with its log on a disk of this server.
-pub type Core = Partition<ServerDisk>;
-
-type Guard = OwnedMutexGuard<Option<Core>>;
-
-/// The core. Absent once the partition is closed, deleted or out of service.
-///
-/// The lock is tokio's, so that waiting for it never blocks an event loop. FIFO.
-pub(super) struct CoreLock(Arc<Mutex<Option<Core>>>);
-
-impl CoreLock {
-    pub(super) fn new(core: Core) -> Self {
-        Self(Arc::new(Mutex::new(Some(core))))
-    }
-}
 
 /// What of a partition is compared before and after a change.
 struct Marks {
@@ -156,6 +142,12 @@ impl PartitionHandle {
         drop(slot);
         self.act(effects);
         result
+    }
+
+    /// Takes over changed settings.
+    pub(crate) async fn configure(self: &Arc<Self>, config: LogConfig, policy: Policy, now: TimestampMs) {
+        *lock(&self.policy) = policy;
+        self.with(|core| core.configure(config, policy, now)).await;
     }
 
     /// Plans a sync of what was appended so far, with a checkpoint behind it if asked for. `None` if there is nothing to do. Blocks.
@@ -325,5 +317,32 @@ impl PartitionHandle {
                 self.stop_waiters();
             }
         }
+    }
+
+    /// Tells everybody who waits that the partition goes on elsewhere, or under another handle.
+    pub(crate) fn retire(&self) {
+        self.leads.store(LeaderEpoch::UNKNOWN.get(), Ordering::Release);
+        self.awake(true);
+        self.sleep.set_gone();
+        self.answer_committed();
+        self.waiting.answer_deposed();
+        self.waiting.end_asks();
+        self.marks_moved();
+    }
+
+    /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
+    pub(crate) fn halted(&self) -> Option<String> {
+        let reason = || self.try_look(|core| core.halted().map(str::to_owned)).flatten();
+        self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
+    }
+
+    /// Marks the partition as no longer writable and tells everyone who waits.
+    pub(crate) fn stop_waiters(&self) {
+        self.halted.store(true, Ordering::Release);
+        self.awake(true);
+        self.answer_committed();
+        self.waiting.answer_halted();
+        self.waiting.end_asks();
+        self.marks_moved();
     }
 }

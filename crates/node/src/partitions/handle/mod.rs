@@ -1,45 +1,41 @@
-//! A partition as the shell holds it: the deterministic core behind one short lock (`core`), what readers need beside it, and
-//! those who wait for its high watermark or its last stable offset (`waiting`).
+//! A partition as the shell holds it: the deterministic core behind one short lock, and what readers need beside it.
+//!
+//! - `lock`: the core and its lock. `core`: how it is changed, and what follows from a change.
+//! - `waiters`: those who wait for its marks. `waiting`: how they wait, and are answered.
+//! - `waking`: when its replica sleeps and wakes. `replicas`: what it knows of the other replicas.
 
 mod core;
+mod lock;
+mod replicas;
+mod waiters;
 mod waiting;
+mod waking;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
-use tailrace_log::LogConfig;
-use tailrace_replication::raft::{ChunkRequest, Members, Replica};
+use tailrace_replication::raft::{ChunkRequest, Replica};
 use tailrace_replication::{PartitionReader, Policy};
-use tailrace_types::{LeaderEpoch, Offset, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
+use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicPartition};
 
-use self::core::CoreLock;
-pub use self::core::{Core, Ending};
-use self::waiting::Waiting;
-pub use self::waiting::{Awaited, WaitOutcome};
+pub use self::core::Ending;
+pub use self::lock::Core;
+use self::lock::CoreLock;
+pub use self::waiters::{Awaited, WaitOutcome};
+use self::waiters::{Waiting, lock};
 use crate::cluster::{Links, Settled, Throttled};
 use crate::dirty::DirtyPages;
-use crate::partitions::flusher::Flusher;
 use crate::partitions::inbox::Inbox;
 use crate::partitions::sleep::Sleep;
-use crate::partitions::workers::Claim;
+use crate::partitions::workers::{Claim, Workers};
 use crate::taps::TapQueues;
 use tailrace_peers::PeerError;
 use tailrace_runtime::disk::ServerDisk;
 
-/// Why a partition cannot be used at all.
-#[derive(Clone, Debug)]
-pub struct Offline {
-    /// What was found, with file and position where known.
-    pub reason: Arc<str>,
-    /// The one of several replicas that was to be opened.
-    pub(crate) replica: Option<ReplicaId>,
-    /// It is damaged, or gone: another one may begin anew in its place.
-    pub(crate) is_lost: bool,
-    /// There was no room for what opening writes: it is tried again when there is.
-    pub(crate) waits_for_room: bool,
-}
+/// The threads that make appends durable, for all partitions together.
+pub(crate) type Flusher = Workers<PartitionHandle>;
 
 /// What all partitions of a node work with.
 #[derive(Clone)]
@@ -131,12 +127,6 @@ impl PartitionHandle {
         *lock(&self.policy)
     }
 
-    /// Takes over changed settings.
-    pub(crate) async fn configure(self: &Arc<Self>, config: LogConfig, policy: Policy, now: TimestampMs) {
-        *lock(&self.policy) = policy;
-        self.with(|core| core.configure(config, policy, now)).await;
-    }
-
     /// Asks another replica for a chunk of a snapshot; `None` if it has no such snapshot any more. What is throttled comes late.
     pub(crate) async fn ask_chunk(&self, request: &ChunkRequest) -> Result<Option<Bytes>, PeerError> {
         let chunk = self.context.links.ask_chunk(self.group, request).await?;
@@ -183,59 +173,9 @@ impl PartitionHandle {
         self.replica
     }
 
-    /// Tells everybody who waits that the partition goes on elsewhere, or under another handle.
-    pub(crate) fn retire(&self) {
-        self.leads.store(LeaderEpoch::UNKNOWN.get(), Ordering::Release);
-        self.awake(true);
-        self.sleep.set_gone();
-        self.answer_committed();
-        self.waiting.answer_deposed();
-        self.waiting.end_asks();
-        self.marks_moved();
-    }
-
     /// The members that its leader last found to be as they are wanted.
     pub(crate) fn settled(&self) -> &Settled {
         &self.settled
-    }
-
-    fn note_sleep(&self, replica: &Replica<ServerDisk>) {
-        if replica.hibernates() {
-            self.sleep.begin(replica.leads().is_some(), replica.relies_on());
-        } else if self.sleep.hibernates() {
-            self.awake(replica.halted().is_some());
-        }
-    }
-
-    /// The replica is awake. One that led in its sleep and does so no more, without a word to its members, has these woken.
-    fn awake(&self, ceases: bool) {
-        if self.sleep.end() && ceases {
-            self.context.links.vouching().renew();
-        }
-        self.context.links.vouching().woke(self.group);
-    }
-
-    /// To be called before a sleeping leader is asked for something that may block.
-    pub(crate) fn rouse(&self) {
-        if self.sleep.hibernates() && self.leads().is_some() {
-            self.inbox.wake(0);
-            self.context.links.vouching().woke(self.group);
-        }
-    }
-
-    /// True if the replica sleeps and must not: a node that it relies on is gone. It wakes with the next step.
-    pub(crate) fn must_wake(&self) -> bool {
-        let must = self.sleep.hibernates()
-            && self.sleep.relies(|nodes| !self.context.links.vouching().vouch_for(nodes));
-        if must {
-            self.inbox.wake(0);
-        }
-        must
-    }
-
-    /// With what its node vouches for it while it sleeps.
-    pub(crate) fn voucher(&self) -> Option<u64> {
-        self.context.links.vouching().own()
     }
 
     /// Bytes were written for it that are not in its log yet.
@@ -243,44 +183,8 @@ impl PartitionHandle {
         self.context.dirty.appended(bytes as u64);
     }
 
-    /// The members of its group; `None` of a partition that has one replica only.
-    pub(crate) async fn members(&self) -> Option<Members> {
-        self.look(|core| Some(core.as_replica()?.members())).await.flatten()
-    }
-
-    /// One past the last record that each of these replicas has, of those of which it is known.
-    pub async fn stored_by(&self, replicas: &[ReplicaId]) -> Vec<(ReplicaId, Offset)> {
-        let stored = self.look(|core| {
-            let replica = core.as_replica()?;
-            let stored = |id: &ReplicaId| Some((*id, replica.stored_by(*id).ok()??));
-            Some(replicas.iter().filter_map(stored).collect())
-        });
-        stored.await.flatten().unwrap_or_default()
-    }
-
     /// Writing has stopped for good.
     pub(crate) fn is_halted(&self) -> bool {
         self.halted.load(Ordering::Acquire)
     }
-
-    /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
-    pub(crate) fn halted(&self) -> Option<String> {
-        let reason = || self.try_look(|core| core.halted().map(str::to_owned)).flatten();
-        self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
-    }
-
-    /// Marks the partition as no longer writable and tells everyone who waits.
-    pub(crate) fn stop_waiters(&self) {
-        self.halted.store(true, Ordering::Release);
-        self.awake(true);
-        self.answer_committed();
-        self.waiting.answer_halted();
-        self.waiting.end_asks();
-        self.marks_moved();
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every critical section above leaves its queue consistent even if it were to panic.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,14 @@
 //! Whether the disk of the data folder has room: measured once a second, and noted where a write was refused for want of it.
 //! `/healthz` warns, `/metrics` shows the free bytes. Nothing is refused here: that is the disk's business.
 
-use std::sync::Arc;
+mod watch;
+
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use tailrace_log::{Disk, folders_aside};
-use tokio::time::MissedTickBehavior;
 
-use crate::node::Node;
+pub(crate) use self::watch::watch;
 use tailrace_runtime::disk::ServerDisk;
-
-/// How often the free bytes are asked for.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// What is known of one server's disk.
 #[derive(Debug)]
@@ -80,27 +76,5 @@ impl DiskSpace {
             }
             Err(error) => tracing::debug!(folder = %oldest.display(), %error, "it could not be removed"),
         }
-    }
-}
-
-/// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
-pub(crate) async fn watch(node: Arc<Node>) {
-    let mut ticks = tokio::time::interval(LOOK);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut warned = false;
-    loop {
-        ticks.tick().await;
-        let looking = Arc::clone(&node);
-        // A disk that hangs holds up this task and nothing else.
-        if tokio::task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
-            tracing::error!("asking for the room on the disk panicked");
-        }
-        let warning = node.disk_warning();
-        match &warning {
-            Some(reason) if !warned => tracing::warn!("{reason}"),
-            None if warned => tracing::info!("the disk has room again"),
-            _ => {}
-        }
-        warned = warning.is_some();
     }
 }

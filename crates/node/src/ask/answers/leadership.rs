@@ -1,0 +1,17 @@
+//! Hands leadership of a partition over, for another node.
+
+use std::sync::Arc;
+
+use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
+
+use super::Answers;
+use crate::ask::HandOver;
+use crate::cluster;
+use crate::node::Node;
+
+impl Answers for HandOver {
+    async fn answer(self, node: &Arc<Node>) -> bool {
+        let group = RaftGroup { topic: TopicId(self.topic), partition: PartitionId(self.partition) };
+        cluster::hand_to(node, group, ReplicaId(self.to)).await
+    }
+}

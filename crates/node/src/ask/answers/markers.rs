@@ -1,0 +1,43 @@
+//! Appends the markers of a transaction, for the node that coordinates it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tailrace_replication::{AppendError, ProducerError};
+
+use super::Answers;
+use crate::ask::{AppendMarkers, Over};
+use crate::coordinators::{append_any_marker, committed};
+use crate::node::Node;
+use crate::partitions::{AppendFailure, PartitionSlot};
+
+impl Answers for AppendMarkers {
+    async fn answer(self, node: &Arc<Node>) -> Over {
+        let marker = self.marker();
+        if self.producer < 0 || self.epoch < 0 {
+            return Over::default();
+        }
+        let (mut over, mut appended) = (BTreeSet::new(), Vec::new());
+        for named in self.partitions {
+            let topic = node.topics().by_name(&named.0);
+            let slot = topic.as_ref().and_then(|topic| topic.partition(named.1));
+            let Some(PartitionSlot::Online(handle)) = slot else { continue };
+            match append_any_marker(node, handle, marker).await {
+                Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
+                Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),
+                // It is asked for again.
+                Err(_) => {}
+            }
+        }
+        for (named, handle, awaited) in appended {
+            if committed(&handle, awaited).await {
+                over.insert(named);
+            }
+        }
+        Over(over)
+    }
+}
+
+fn is_of_an_earlier_producer(failure: &AppendFailure) -> bool {
+    matches!(failure, AppendFailure::Refused(AppendError::Producer(ProducerError::StaleEpoch { .. })))
+}

@@ -1,0 +1,19 @@
+//! Says where a partition ends, for another node.
+
+use std::sync::Arc;
+
+use tailrace_types::Offset;
+
+use super::Answers;
+use crate::ask::HighWatermarkOf;
+use crate::node::Node;
+
+impl Answers for HighWatermarkOf {
+    async fn answer(self, node: &Arc<Node>) -> Option<i64> {
+        let topic = node.topics().by_id(self.topic)?;
+        let handle = topic.partition(self.partition)?.handle()?;
+        handle.leads()?;
+        let high_watermark: Offset = handle.bounds().high_watermark;
+        Some(high_watermark.get())
+    }
+}

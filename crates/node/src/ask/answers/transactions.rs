@@ -1,0 +1,89 @@
+//! Asks a transaction's coordinator whether partitions are in it, here or at another node.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tailrace_coordination::coordinator::TransactionalProducer;
+use tailrace_coordination::transactions::{
+    AddPartitions, TransactionEvent, TransactionProtocol, TransactionReply, VerifyPartitions,
+};
+use tailrace_types::{NodeId, ProducerEpoch, ProducerId, TopicPartition};
+
+use super::Answers;
+use crate::ask::named::NamedPartition;
+use crate::ask::{EnterTransaction, Entered, NotEntered, ask};
+use crate::coordinators::CoordinatorFailure;
+use crate::node::Node;
+
+impl EnterTransaction {
+    /// The partitions, all of which are known here.
+    fn known_partitions(&self, node: &Node) -> Result<BTreeSet<TopicPartition>, NotEntered> {
+        let topics = node.topics();
+        let known = |named: &NamedPartition| {
+            let is_there = topics.by_name(&named.0).is_some_and(|topic| topic.partition(named.1).is_some());
+            let unknown = || NotEntered::UnknownPartition(format!("{}-{}", named.0, named.1));
+            named.partition().filter(|_| is_there).ok_or_else(unknown)
+        };
+        self.partitions.iter().map(known).collect()
+    }
+}
+
+impl Answers for EnterTransaction {
+    async fn answer(self, node: &Arc<Node>) -> Result<Entered, NotEntered> {
+        let partitions = self.known_partitions(node)?;
+        let Self { transactional_id, adds, .. } = self;
+        let producer =
+            TransactionalProducer { id: ProducerId(self.producer), epoch: ProducerEpoch(self.epoch) };
+        let id = transactional_id.clone();
+        let event = move |token| {
+            let (transactional_id, partitions) = (id.clone(), partitions.clone());
+            if adds {
+                let protocol = TransactionProtocol::EpochPerTransaction;
+                TransactionEvent::Add(AddPartitions {
+                    token,
+                    transactional_id,
+                    producer,
+                    partitions,
+                    protocol,
+                })
+            } else {
+                TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
+            }
+        };
+        let submitted = node.coordinators.transactions.submit(node, &transactional_id, event).await;
+        let reply = match submitted {
+            Ok(pending) => pending.reply().await,
+            Err(failure) => Err(failure),
+        };
+        match reply.map_err(NotEntered::Coordinator)? {
+            TransactionReply::Added => Ok(Entered::All),
+            TransactionReply::Verified { missing } if missing.is_empty() => Ok(Entered::All),
+            TransactionReply::Verified { .. } => Ok(Entered::NotAll),
+            TransactionReply::Refused(error) => Err(NotEntered::Refused(error)),
+            reply => {
+                tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
+                let reason = "the coordinator gave an answer that does not fit".to_owned();
+                Err(NotEntered::Coordinator(CoordinatorFailure::Unavailable(reason)))
+            }
+        }
+    }
+}
+
+/// Asks the transaction's coordinator, here or elsewhere.
+///
+/// # Errors
+/// [`NotEntered`]. A node that does not answer is a coordinator that is not available.
+pub async fn enter_transaction(here: &Arc<Node>, question: EnterTransaction) -> Result<Entered, NotEntered> {
+    let elsewhere = here.coordinators.transactions.elsewhere(here, &question.transactional_id).await;
+    let unavailable = |node: NodeId, error: String| {
+        tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
+        NotEntered::Coordinator(CoordinatorFailure::Unavailable(error))
+    };
+    match elsewhere.map_err(NotEntered::Coordinator)? {
+        None => question.answer(here).await,
+        Some(node) => {
+            let asked = ask(&here.links, node, question).await;
+            asked.map_err(|error| unavailable(node, error.to_string()))?
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Commands to the controller, whichever node that is.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
+use tailrace_types::{ProducerId, TimestampMs};
+use tokio::sync::Mutex;
+
+use super::{CommandError, ControllerShell, Executed, GROUP, PATIENCE, ProducerIdBlock};
+use crate::ask::{Execute, ask};
+
+/// Pause between two looks for a controller.
+const PAUSE: Duration = Duration::from_millis(50);
+
+impl ControllerShell {
+    /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
+    pub(crate) async fn execute(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Arc<MetadataImage>, CommandError> {
+        Ok(self.executed(command, now).await?.image)
+    }
+
+    /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
+    /// waits.
+    pub async fn executed(&self, command: Command, now: TimestampMs) -> Result<Executed, CommandError> {
+        let began = Instant::now();
+        loop {
+            let outcome = match self.handle.load().leads() {
+                Some(_) => self.execute_here(command.clone(), now).await,
+                None => self.execute_elsewhere(&command).await,
+            };
+            match outcome {
+                Err(CommandError::NotController) if began.elapsed() < PATIENCE && !self.is_alone() => {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.opener.context.links.peers().is_none()
+    }
+
+    async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
+        let links = &self.opener.context.links;
+        let leader = links.leader(GROUP).ok_or(CommandError::NotController)?;
+        let node = leader.replica.node();
+        let outcome = ask(links, node, Execute(command.clone())).await.map_err(|error| {
+            tracing::debug!(%node, %error, "a command could not be passed on");
+            CommandError::NotController
+        })?;
+        let (records, end) = outcome.into_records()?;
+        match tokio::time::timeout(PATIENCE, self.applied_upto(end)).await {
+            Ok(()) => Ok(Executed { records, image: self.image(), end }),
+            Err(_) => Err(CommandError::NotController),
+        }
+    }
+
+    /// Waits until this node knows all metadata that were committed before this was called: what the image lacks then was deleted, or
+    /// never was. A node that was started again, or cut off, may know old ones for a while.
+    ///
+    /// # Errors
+    /// No controller answers.
+    pub(crate) async fn catch_up(&self, now: TimestampMs) -> Result<(), CommandError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let asked = Instant::now();
+        let mut last = self.caught_up.lock().await;
+        // Somebody else began after this was called, and has what he waited for.
+        if last.is_some_and(|began| began >= asked) {
+            return Ok(());
+        }
+        let began = Instant::now();
+        match self.executed(Command::Barrier, now).await {
+            // A controller of an earlier build does not know it. Any command will do that a majority has to agree to.
+            Err(CommandError::Append(_)) => self.executed(Command::AllocateProducerIds, now).await?,
+            outcome => outcome?,
+        };
+        *last = Some(began);
+        Ok(())
+    }
+
+    /// Hands out a producer id that no other producer has, now or later.
+    pub async fn next_producer_id(
+        &self,
+        block: &Mutex<ProducerIdBlock>,
+        now: TimestampMs,
+    ) -> Result<ProducerId, CommandError> {
+        let mut block = block.lock().await;
+        if block.next == block.end {
+            let executed = self.executed(Command::AllocateProducerIds, now).await?;
+            let reserved = executed.records.iter().find_map(|record| match record {
+                MetadataRecord::ProducerIds { first, next } => Some((first.get(), next.get())),
+                _ => None,
+            });
+            let (next, end) = reserved.ok_or(CommandError::NotController)?;
+            *block = ProducerIdBlock { next, end };
+        }
+        let id = block.next;
+        block.next += 1;
+        Ok(ProducerId(id))
+    }
+}

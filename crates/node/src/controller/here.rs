@@ -1,0 +1,222 @@
+//! Commands as the node that leads the metadata log carries them out; and following that log, which every node does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord};
+use tailrace_replication::Appended;
+use tailrace_replication::raft::Barrier;
+use tailrace_types::{HighWatermark, Offset, TimestampMs};
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
+
+use super::log::{self, Change, MetadataError};
+use super::{CommandError, ControllerShell, Executed, PATIENCE, State};
+use crate::partitions::{AppendFailure, Awaited, Core, PartitionHandle, WaitOutcome};
+use tailrace_runtime::clock::wall_clock;
+use tailrace_runtime::stopped;
+
+/// Pause after the metadata log could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+type Guard = OwnedMutexGuard<Option<State>>;
+
+impl ControllerShell {
+    /// Carries out a command on the node that leads the metadata log.
+    pub(crate) async fn execute_here(
+        &self,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Executed, CommandError> {
+        if command == Command::Barrier {
+            return self.barrier_here(now).await;
+        }
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        self.settle(&mut guard, now).await?;
+        let (guard, planned) = self.plan_and_append(guard, command, now).await?;
+        let (records, awaited) = planned?;
+        let mut guard = guard;
+        if let Some(awaited) = awaited {
+            self.committed(awaited).await?;
+        }
+        self.apply_committed(&mut guard, now).await?;
+        // Still under the controller's lock: effects happened in the order of their commands.
+        let state = guard.as_ref().ok_or(CommandError::Stopping)?;
+        Ok(Executed { records, image: state.controller.image(), end: state.applied })
+    }
+
+    /// Has a majority confirm that this node leads the metadata log, and takes over all that was committed by then. Commands are not kept
+    /// waiting meanwhile.
+    async fn barrier_here(&self, now: TimestampMs) -> Result<Executed, CommandError> {
+        let handle = self.handle();
+        handle.leads().ok_or(CommandError::NotController)?;
+        handle.rouse();
+        if let Some(barrier) = begin_barrier(&handle, now).await? {
+            match tokio::time::timeout(PATIENCE, handle.wait_barrier(&barrier)).await {
+                Ok(true) => {}
+                Ok(false) | Err(_) => return Err(CommandError::NotController),
+            }
+        }
+        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        self.apply_committed(&mut guard, now).await?;
+        let state = guard.as_ref().ok_or(CommandError::Stopping)?;
+        Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
+    }
+
+    /// Commands are planned against all that is in the log: also what nobody waited for to the end.
+    async fn settle(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
+        let handle = self.handle();
+        let epoch = handle.leads().ok_or(CommandError::NotController)?;
+        let end = handle.reader.log_end().offset();
+        let last = handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
+        self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }).await?;
+        self.apply_committed(guard, now).await
+    }
+
+    pub(super) async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
+        let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
+        match tokio::time::timeout(PATIENCE, wait).await {
+            Ok(Ok(WaitOutcome::Committed)) => Ok(()),
+            Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
+            Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),
+        }
+    }
+
+    /// On a worker: an append may block on the disk.
+    async fn plan_and_append(
+        &self,
+        guard: Guard,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<(Guard, Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError>), CommandError> {
+        let handle = self.handle();
+        let work = move || {
+            let planned = match guard.as_ref() {
+                Some(state) => plan_and_append(&state.controller, &handle, &command, now),
+                None => Err(CommandError::Stopping),
+            };
+            (guard, planned)
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| CommandError::Stopping)
+    }
+
+    /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
+    pub(crate) async fn follow(&self, mut stopping: watch::Receiver<bool>) {
+        let moved = Arc::new(Notify::new());
+        loop {
+            let handle = self.handle();
+            handle.register_fetch(&moved);
+            let followed = {
+                let mut guard = Arc::clone(&self.state).lock_owned().await;
+                self.apply_committed(&mut guard, wall_clock()).await
+            };
+            let wait = async {
+                if let Err(error) = followed {
+                    tracing::error!(%error, "the metadata log cannot be followed");
+                    tokio::time::sleep(RETRY).await;
+                } else if Arc::ptr_eq(&handle, &self.handle.load()) {
+                    // One that is replaced from now on wakes those who wait.
+                    moved.notified().await;
+                }
+            };
+            tokio::select! {
+                () = wait => {}
+                () = stopped(&mut stopping) => return,
+            }
+        }
+    }
+
+    /// Takes over everything that is committed and not in the image yet.
+    pub(super) async fn apply_committed(
+        &self,
+        guard: &mut Guard,
+        now: TimestampMs,
+    ) -> Result<(), CommandError> {
+        let Some(state) = guard.as_mut() else { return Err(CommandError::Stopping) };
+        let reader = self.handle.load().reader.clone();
+        if reader.high_watermark().offset() <= state.applied {
+            return Ok(());
+        }
+        let from = state.applied.max(reader.log_start());
+        let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
+        let changes = tokio::task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
+        let (mut controller, mut applied) = (state.controller.clone(), state.applied);
+        let mut of_note = false;
+        for change in changes {
+            match change {
+                Change::Reset => controller = controller.anew(),
+                Change::Record(record, offset) => {
+                    of_note |= !matches!(record, MetadataRecord::ProducerIds { .. });
+                    apply(&mut controller, &record, offset)?;
+                }
+                Change::Upto(next) => applied = next,
+            }
+        }
+        let image = controller.image();
+        let was_held = state.hold.is_some();
+        let hold = state.hold.take().filter(|hold| !hold.is_over(&image, applied));
+        let is_held = hold.is_some();
+        (state.controller, state.applied, state.hold) = (controller, applied, hold);
+        if is_held {
+            return Ok(());
+        }
+        if was_held {
+            let (opener, image) = (self.opener.clone(), Arc::clone(&image));
+            let swept = tokio::task::spawn_blocking(move || opener.remove_strays(&image)).await;
+            swept.map_err(|_| CommandError::Stopping)?;
+            self.is_held.store(false, Ordering::Release);
+            of_note = true;
+        }
+        self.image.store(Arc::clone(&image));
+        self.carry_out(&image, now).await;
+        self.applied.send_replace(applied);
+        if of_note {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+        Ok(())
+    }
+}
+
+fn apply(controller: &mut Controller, record: &MetadataRecord, offset: Offset) -> Result<(), CommandError> {
+    let applied: Result<(), ApplyError> = controller.apply(record);
+    Ok(applied.map_err(|error| MetadataError::Apply { offset, error })?)
+}
+
+/// On a worker: an entry of the log is synced. `None` where the log has one replica, which is a majority of itself.
+async fn begin_barrier(
+    handle: &Arc<PartitionHandle>,
+    now: TimestampMs,
+) -> Result<Option<Barrier>, CommandError> {
+    let begin = move |core: &mut Core| core.replica().map(|replica| replica.begin_barrier(now)).transpose();
+    Ok(handle.with_on_worker(begin).await.ok_or(CommandError::Stopping)??)
+}
+
+fn plan_and_append(
+    controller: &Controller,
+    handle: &Arc<PartitionHandle>,
+    command: &Command,
+    now: TimestampMs,
+) -> Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError> {
+    let records = controller.plan(command)?;
+    if records.is_empty() {
+        return Ok((records, None));
+    }
+    let awaited = append(handle, &records, now)?;
+    Ok((records, Some(awaited)))
+}
+
+/// Appends records as one batch. Blocks on the disk.
+pub(super) fn append(
+    handle: &Arc<PartitionHandle>,
+    records: &[MetadataRecord],
+    now: TimestampMs,
+) -> Result<Awaited, CommandError> {
+    let batch = log::batch_of(records, None, now)?;
+    let append = |core: &mut Core| -> Result<Appended, CommandError> {
+        core.leads().ok_or(CommandError::NotController)?;
+        core.begin_epoch().map_err(AppendFailure::Refused)?;
+        Ok(core.append(&batch.header, &batch.bytes, None, now)?)
+    };
+    let appended = handle.with_blocking(append).ok_or(CommandError::Stopping)??;
+    Ok((&appended).into())
+}

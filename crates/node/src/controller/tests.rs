@@ -1,0 +1,130 @@
+//! Producer ids, and metadata that are waited for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
+use tailrace_types::{HighWatermark, ProducerId, TopicId};
+use tempfile::TempDir;
+
+use super::PATIENCE;
+use super::here::append;
+use crate::node::Node;
+use crate::partitions::Awaited;
+use crate::start::RunningNode;
+use crate::testing::start_in;
+
+const ALL_GONE: &str = "All producer ids have been handed out.";
+
+/// Reserves all ids below `next`, as if they had been handed out over the ages.
+async fn reserve(node: &Node, next: i64) {
+    let shell = &node.controller;
+    let mut guard = Arc::clone(&shell.state).lock_owned().await;
+    let first = shell.image().next_producer_id();
+    let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
+    let (handle, now) = (shell.handle(), node.now());
+    let appended = tokio::task::spawn_blocking(move || append(&handle, &records, now));
+    shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
+    shell.apply_committed(&mut guard, now).await.unwrap();
+}
+
+async fn fresh_id(running: &RunningNode) -> Result<ProducerId, String> {
+    let node = running.node();
+    let id = node.controller.next_producer_id(&node.producer_ids, node.now()).await;
+    id.map_err(|error| error.to_string())
+}
+
+/// Two blocks are left, and the server is started anew after half of the first: what was reserved is gone, and no id
+/// comes twice, or after the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn producer_ids_end_and_never_come_again() {
+    let folder = TempDir::new().unwrap();
+    let mut ids = BTreeSet::new();
+    let first = start_in(&folder, &[]).await;
+    reserve(first.node(), i64::MAX - 2000).await;
+    for _ in 0..500 {
+        assert!(ids.insert(fresh_id(&first).await.unwrap()));
+    }
+    assert_eq!(first.stop().await, 0);
+
+    let second = start_in(&folder, &[]).await;
+    for _ in 0..1000 {
+        assert!(ids.insert(fresh_id(&second).await.unwrap()), "an id came twice");
+    }
+    assert_eq!(ids.first(), Some(&ProducerId(i64::MAX - 2000)));
+    assert_eq!(ids.last(), Some(&ProducerId(i64::MAX - 1)));
+    for _ in 0..3 {
+        assert_eq!(fresh_id(&second).await.unwrap_err(), ALL_GONE);
+    }
+    assert_eq!(second.stop().await, 0);
+    let third = start_in(&folder, &[]).await;
+    assert_eq!(fresh_id(&third).await.unwrap_err(), ALL_GONE);
+    assert_eq!(third.node().image().next_producer_id(), ProducerId(i64::MAX));
+}
+
+/// On the node that is the controller, and on one that asks it.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_newest_metadata_has_them_and_reserves_nothing() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let first = start_in(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+    let second = start_in(&folders[1], &own).await;
+    for number in 0..5 {
+        let (made, now) = (&first.node().controller, first.node().now());
+        let (name, id) = (format!("topic-{number}"), TopicId([number + 1; 16]));
+        let create = CreateTopic::with_defaults(&name, id, now, Requester::Client);
+        let unreserved = made.image().next_producer_id();
+        made.execute(Command::CreateTopic(create), now).await.unwrap();
+        for running in [&second, &first] {
+            let node = running.node();
+            node.controller.catch_up(node.now()).await.unwrap();
+            let image = node.image();
+            assert!(image.topic_by_id(id).is_some(), "{number}");
+            assert_eq!(image.next_producer_id(), unreserved);
+        }
+    }
+    second.stop().await;
+    first.stop().await;
+}
+
+/// Also a node that only follows is slowed down when the disk cannot keep up.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_follower_writes_counts_as_dirty() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let first = start_in(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+    let second = start_in(&folders[1], &own).await;
+    let node = second.node();
+    node.controller.catch_up(node.now()).await.unwrap();
+    let (before, end) = (node.dirty.appended_bytes(), node.controller.handle().reader.log_end());
+    let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+    let (leader, now) = (&first.node().controller, node.now());
+    leader.execute(Command::CreateTopic(create), now).await.unwrap();
+    node.controller.catch_up(node.now()).await.unwrap();
+    assert!(node.controller.handle().reader.log_end() > end, "it has taken the records over");
+    assert!(node.dirty.appended_bytes() > before);
+    second.stop().await;
+    first.stop().await;
+}
+
+/// A command that waits for a majority keeps the others waiting, and all of them the end of the server, where there is none any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_ends_commands_that_wait_for_a_majority() {
+    let folder = TempDir::new().unwrap();
+    let running = start_in(&folder, &[]).await;
+    let shell = &running.node().controller;
+    let guard = Arc::clone(&shell.state).lock_owned().await;
+    let beyond = HighWatermark(shell.handle().reader.log_end().offset().get() + 1);
+    let epoch = shell.handle().leads().unwrap();
+    let waiting = async {
+        let outcome = shell.committed(Awaited { at: beyond, epoch }).await;
+        drop(guard);
+        outcome
+    };
+    let both = async { tokio::join!(waiting, shell.close()) };
+    let (outcome, ()) = tokio::time::timeout(PATIENCE / 2, both).await.expect("it closes");
+    assert!(outcome.is_err());
+    running.stop().await;
+}

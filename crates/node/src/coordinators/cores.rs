@@ -1,0 +1,95 @@
+//! The cores of one kind of coordinators, and what the shell has around each of them. `runtime` and `shard` work on them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::coordinator::{Coordinator, Token};
+use tailrace_types::LeaderEpoch;
+use tokio::sync::{Notify, oneshot};
+
+use super::SteadyClock;
+use crate::partitions::{Awaited, PartitionHandle};
+
+/// No deadline.
+pub(super) const NEVER: i64 = i64::MAX;
+
+/// What a kind of coordinators needs of the shell.
+pub(crate) struct Kind<C: Coordinator> {
+    /// For the server's own log.
+    pub(crate) name: &'static str,
+    /// The internal topic that holds their state.
+    pub(crate) topic: &'static str,
+    /// Partitions that the topic gets.
+    pub(crate) partitions: fn(&BrokerConfig) -> i32,
+    /// Settings that the topic gets.
+    pub(crate) settings: fn(&BrokerConfig) -> Vec<(&'static str, String)>,
+    /// A core that knows nothing yet.
+    pub(crate) new: fn() -> C,
+}
+
+/// All coordinators of one kind. Cores are loaded at start, and again when they failed.
+pub struct Runtime<C: Coordinator> {
+    pub(super) kind: &'static Kind<C>,
+    pub(super) clock: SteadyClock,
+    pub(super) shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
+    /// One creates the topic, the others wait.
+    pub(super) creating: tokio::sync::Mutex<()>,
+}
+
+impl<C: Coordinator> Runtime<C> {
+    pub(crate) fn new(kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self { kind, clock, shards: Mutex::default(), creating: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One coordinator of one partition: its core behind a lock, and its timer.
+pub(super) struct Shard<C: Coordinator> {
+    pub(super) partition: i32,
+    pub(super) kind: &'static Kind<C>,
+    pub(super) clock: SteadyClock,
+    pub(super) state: tokio::sync::Mutex<State<C>>,
+    /// When the core wants to be called, in milliseconds.
+    pub(super) deadline: AtomicI64,
+    pub(super) deadline_changed: Notify,
+    /// Until when nothing is asked of it, in milliseconds.
+    pub(super) refuses_until: AtomicI64,
+}
+
+pub(super) enum State<C: Coordinator> {
+    /// Not read yet, or thrown away.
+    Unloaded,
+    Loaded(Box<Loaded<C>>),
+    /// The server is stopping.
+    Closed,
+}
+
+pub(super) struct Loaded<C: Coordinator> {
+    pub(super) core: C,
+    pub(super) handle: Arc<PartitionHandle>,
+    /// The epoch in which it was loaded: in another one, others may have written in between.
+    pub(super) epoch: LeaderEpoch,
+    pub(super) next_token: u64,
+    pub(super) waiting: HashMap<Token, oneshot::Sender<C::Reply>>,
+    /// The high watermark has to get here before anything that was decided so far may be told.
+    pub(super) appended_to: Awaited,
+}
+
+impl<C: Coordinator> Shard<C> {
+    pub(super) fn new(partition: i32, kind: &'static Kind<C>, clock: SteadyClock) -> Self {
+        Self {
+            partition,
+            kind,
+            clock,
+            state: tokio::sync::Mutex::new(State::Unloaded),
+            deadline: AtomicI64::new(NEVER),
+            deadline_changed: Notify::new(),
+            refuses_until: AtomicI64::new(i64::MIN),
+        }
+    }
+}

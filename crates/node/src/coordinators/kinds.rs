@@ -1,0 +1,56 @@
+//! The kinds of coordinators there are, and their topics.
+
+use tailrace_config::BrokerConfig;
+use tailrace_coordination::groups::GroupCoordinator;
+use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::transactions::TransactionCoordinator;
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
+
+use super::cores::{Kind, Runtime};
+
+/// All coordinators of groups.
+pub(crate) type Groups = Runtime<GroupCoordinator>;
+
+pub(super) static GROUPS: Kind<GroupCoordinator> = Kind {
+    name: "group",
+    topic: CONSUMER_OFFSETS_TOPIC,
+    partitions: |config| config.offsets_topic_num_partitions,
+    settings: |config| {
+        vec![
+            ("cleanup.policy", "compact".to_owned()),
+            ("segment.bytes", config.offsets_topic_segment_bytes.to_string()),
+        ]
+    },
+    new: GroupCoordinator::new,
+};
+
+/// All coordinators of transactions.
+pub type Transactions = Runtime<TransactionCoordinator>;
+
+/// Coordinators of transactions.
+pub(super) static TRANSACTIONS: Kind<TransactionCoordinator> = Kind {
+    name: "transaction",
+    topic: TRANSACTION_STATE_TOPIC,
+    partitions: |config| config.transaction_state_log_num_partitions,
+    settings,
+    new: TransactionCoordinator::new,
+};
+
+fn settings(config: &BrokerConfig) -> Vec<(&'static str, String)> {
+    vec![
+        ("cleanup.policy", "compact".to_owned()),
+        ("segment.bytes", config.transaction_state_log_segment_bytes.to_string()),
+    ]
+}
+
+/// Share coordinators.
+pub(super) static SHARES: Kind<ShareCoordinator> = Kind {
+    name: "share",
+    topic: SHARE_GROUP_STATE_TOPIC,
+    partitions: |config| config.share_coordinator_state_topic_num_partitions,
+    settings: |config| {
+        let segment_bytes = config.share_coordinator_state_topic_segment_bytes.to_string();
+        vec![("cleanup.policy", "compact".to_owned()), ("segment.bytes", segment_bytes)]
+    },
+    new: ShareCoordinator::new,
+};

@@ -1,0 +1,56 @@
+//! Which transactions are being completed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Who is writing markers. One entry per transaction that is being completed.
+#[derive(Debug, Default)]
+pub struct MarkerWriters {
+    /// By transactional id; true if there may be more to write than the writer has looked at.
+    busy: Mutex<HashMap<String, bool>>,
+}
+
+impl MarkerWriters {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, bool>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// True if the caller is to write; otherwise who writes already looks once more.
+    pub(super) fn begin(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if let Some(more) = busy.get_mut(transactional_id) {
+            *more = true;
+            return false;
+        }
+        busy.insert(transactional_id.to_owned(), false);
+        true
+    }
+
+    /// True if the writer may go; false if it has to look once more.
+    pub(super) fn end(&self, transactional_id: &str) -> bool {
+        let mut busy = self.lock();
+        if busy.get_mut(transactional_id).is_some_and(std::mem::take) {
+            return false;
+        }
+        busy.remove(transactional_id);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_writes_and_others_make_it_look_again() {
+        let writers = MarkerWriters::default();
+        assert!(writers.begin("a"));
+        assert!(writers.begin("b"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.begin("a"));
+        assert!(!writers.end("a"));
+        assert!(writers.end("a"));
+        assert!(writers.end("b"));
+        assert!(writers.begin("a"));
+    }
+}

@@ -1,0 +1,31 @@
+//! Why a partition takes nothing.
+
+use tailrace_replication::AppendError;
+use tailrace_replication::raft::ProposeError;
+
+/// Why nothing was appended.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendFailure {
+    /// The partition was deleted, or the server is stopping.
+    #[error("the partition is gone")]
+    Gone,
+    /// Another node leads the partition, or none does.
+    #[error("this node does not lead the partition")]
+    NotLeader,
+    /// Too much is waiting for the other replicas.
+    #[error("too much waits for the other replicas")]
+    TooFewReplicas,
+    /// See the error.
+    #[error(transparent)]
+    Refused(AppendError),
+}
+
+impl From<ProposeError> for AppendFailure {
+    fn from(error: ProposeError) -> Self {
+        match error {
+            ProposeError::NotLeader { .. } | ProposeError::OwnRemoval => Self::NotLeader,
+            ProposeError::Busy => Self::TooFewReplicas,
+            ProposeError::Append(error) => Self::Refused(error),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The core of a partition, and the lock that it lies behind. Only what lies beside this file gets at it (`core`).
+
+use std::sync::Arc;
+
+use tailrace_replication::Partition;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use tailrace_runtime::disk::ServerDisk;
+
+/// A partition with its log on a disk of this server.
+pub type Core = Partition<ServerDisk>;
+
+pub(super) type Guard = OwnedMutexGuard<Option<Core>>;
+
+/// The core. Absent once the partition is closed, deleted or out of service.
+///
+/// The lock is tokio's, so that waiting for it never blocks an event loop. FIFO.
+pub(super) struct CoreLock(pub(super) Arc<Mutex<Option<Core>>>);
+
+impl CoreLock {
+    pub(super) fn new(core: Core) -> Self {
+        Self(Arc::new(Mutex::new(Some(core))))
+    }
+}

@@ -1,0 +1,47 @@
+//! When a partition's replica sleeps, and when it has to wake.
+
+use tailrace_replication::raft::Replica;
+
+use super::PartitionHandle;
+use tailrace_runtime::disk::ServerDisk;
+
+impl PartitionHandle {
+    pub(super) fn note_sleep(&self, replica: &Replica<ServerDisk>) {
+        if replica.hibernates() {
+            self.sleep.begin(replica.leads().is_some(), replica.relies_on());
+        } else if self.sleep.hibernates() {
+            self.awake(replica.halted().is_some());
+        }
+    }
+
+    /// The replica is awake. One that led in its sleep and does so no more, without a word to its members, has these woken.
+    pub(super) fn awake(&self, ceases: bool) {
+        if self.sleep.end() && ceases {
+            self.context.links.vouching().renew();
+        }
+        self.context.links.vouching().woke(self.group);
+    }
+
+    /// To be called before a sleeping leader is asked for something that may block.
+    pub(crate) fn rouse(&self) {
+        if self.sleep.hibernates() && self.leads().is_some() {
+            self.inbox.wake(0);
+            self.context.links.vouching().woke(self.group);
+        }
+    }
+
+    /// True if the replica sleeps and must not: a node that it relies on is gone. It wakes with the next step.
+    pub(crate) fn must_wake(&self) -> bool {
+        let must = self.sleep.hibernates()
+            && self.sleep.relies(|nodes| !self.context.links.vouching().vouch_for(nodes));
+        if must {
+            self.inbox.wake(0);
+        }
+        must
+    }
+
+    /// With what its node vouches for it while it sleeps.
+    pub(crate) fn voucher(&self) -> Option<u64> {
+        self.context.links.vouching().own()
+    }
+}

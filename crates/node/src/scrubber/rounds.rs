@@ -1,0 +1,198 @@
+//! A round: reads everything once, and notes what is damaged.
+
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Instant;
+
+use tailrace_log::{Damage, LogError, ScrubTarget, Scrubbed};
+
+use super::due::{Clock, Due};
+use super::pace::Limited;
+use super::{FOUND_MAX, Found, LOOK, NotRead, Progress, Scrubber, Shared, repair};
+use crate::node::Node;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+use tailrace_runtime::disk::ServerDisk;
+
+/// What a thread does for as long as the server runs.
+type Work = fn(&Shared, &Weak<Node>);
+
+impl Scrubber {
+    /// Starts its threads. They end with [`Scrubber::stop`], or when the node is gone.
+    ///
+    /// # Errors
+    /// The operating system's, if it gives no thread.
+    pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
+        for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
+            let (shared, node) = (Arc::clone(&self.shared), Arc::downgrade(node));
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            let thread = thread.spawn(move || work(&shared, &node))?;
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+        Ok(())
+    }
+}
+
+fn run(shared: &Shared, node: &Weak<Node>) {
+    let Some(alive) = node.upgrade() else { return };
+    // What was asked for before the start is over.
+    let request = alive.config().tailrace_scrub_request.clone();
+    drop(alive);
+    let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
+    while let Some(node) = node.upgrade() {
+        if shared.is_stopping() {
+            return;
+        }
+        let config = node.config();
+        let (interval, rate) = (config.tailrace_scrub_interval_ms, config.tailrace_scrub_bytes_per_second);
+        if let Some(due) = clock.due(interval, rate, &config.tailrace_scrub_request, Instant::now()) {
+            let is_whole = round(shared, &node, &due, &clock.request);
+            clock.ended(&due, is_whole);
+        }
+        drop((node, config));
+        shared.wait(LOOK);
+    }
+}
+
+/// Reads everything once, unless something else is asked for meanwhile: `asked` is what was asked for last. True if it came to its end.
+fn round(shared: &Shared, node: &Arc<Node>, due: &Due, asked: &str) -> bool {
+    let topics = Arc::clone(&node.topics());
+    let wanted = |handle: &&Arc<PartitionHandle>| {
+        due.topic.as_deref().is_none_or(|topic| handle.id.topic.as_str() == topic)
+    };
+    let metadata = node.controller.handle();
+    let all = topics.online().chain(std::iter::once(&metadata));
+    let handles: Vec<_> = all.filter(wanted).cloned().collect();
+    let bytes = handles.iter().map(|handle| handle.reader.log().size_bytes()).sum();
+    let mut pace = Limited::new(shared, node, due.bytes_per_second, asked);
+    {
+        let mut state = shared.lock();
+        let rounds = state.progress.rounds;
+        let partitions = handles.len();
+        state.progress = Progress {
+            running: true,
+            request: due.request.clone(),
+            rounds,
+            partitions,
+            bytes,
+            bytes_per_second: pace.rate(),
+            began: Some(Instant::now()),
+            ..Progress::default()
+        };
+    }
+    for (id, reason) in offline(node, due.topic.as_deref()) {
+        not_read(shared, id, reason);
+    }
+    let mut ended = true;
+    for handle in &handles {
+        match scrub(shared, node, handle, &mut pace) {
+            Ok(()) => {}
+            Err(LogError::CompactionStopped { .. }) => {
+                ended = false;
+                break;
+            }
+            Err(error) => {
+                tracing::warn!(partition = %handle.id, %error, "scrubbing ended early");
+                not_read(shared, handle.id.to_string(), error.to_string());
+            }
+        }
+        shared.lock().progress.partitions_done += 1;
+    }
+    let mut state = shared.lock();
+    let progress = &mut state.progress;
+    (progress.running, progress.elapsed_ms) = (false, progress.elapsed_until_now());
+    if ended {
+        progress.complete = progress.not_read.is_empty();
+        progress.rounds += 1;
+        node.metrics.repair.rounds.inc();
+        let (bytes, found, not_read) = (progress.bytes_done, progress.found_total, progress.not_read.len());
+        tracing::info!(partitions = handles.len(), bytes, found, not_read, "scrubbed");
+    }
+    ended
+}
+
+/// Partitions of this node that are not in service, and why.
+fn offline(node: &Node, wanted: Option<&str>) -> Vec<(String, String)> {
+    let topics = Arc::clone(&node.topics());
+    let wanted =
+        topics.iter().filter(|topic| wanted.is_none_or(|wanted| topic.image.name.as_str() == wanted));
+    let mut found = Vec::new();
+    for topic in wanted {
+        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
+            if let PartitionSlot::Offline(offline) = slot {
+                found.push((id.to_string(), offline.reason.to_string()));
+            }
+        }
+    }
+    found
+}
+
+fn not_read(shared: &Shared, partition: String, reason: String) {
+    let mut state = shared.lock();
+    if state.progress.not_read.len() < FOUND_MAX {
+        state.progress.not_read.push(NotRead { partition, reason });
+    }
+}
+
+fn scrub(
+    shared: &Shared,
+    node: &Arc<Node>,
+    handle: &Arc<PartitionHandle>,
+    pace: &mut Limited<'_>,
+) -> Result<(), LogError> {
+    let log = handle.reader.log();
+    // What this copy never had is not looked for, and is damaged still.
+    for range in log.damaged().iter().filter(|range| range.is_lost) {
+        remember(shared, handle, &range.damage);
+    }
+    for target in log.scrub_targets() {
+        let before = shared.lock().progress.bytes_done;
+        match log.scrub(&target, pace)? {
+            Scrubbed::Sound | Scrubbed::Gone => {}
+            Scrubbed::Damaged { log, index } => {
+                log.iter().chain(&index).for_each(|damage| note(shared, node, handle, damage));
+                if index.is_some() {
+                    rebuild(handle, &target)?;
+                }
+                // A replica begins to mend it with its next tick. One that sleeps finds out with this step that it must not.
+                if !log.is_empty() && handle.is_replica() {
+                    node.stepper.schedule(handle);
+                }
+            }
+        }
+        // What was read of it has been counted on the way, as far as it went.
+        shared.lock().progress.bytes_done = before + target.bytes();
+    }
+    let scrubbed = handle.with_blocking(|core| match core.halted() {
+        None => core.scrub_files(),
+        Some(_) => Ok(Vec::new()),
+    });
+    for damage in scrubbed.unwrap_or_else(|| Ok(Vec::new()))? {
+        note(shared, node, handle, &damage);
+    }
+    Ok(())
+}
+
+fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<ServerDisk>) -> Result<(), LogError> {
+    handle.with_blocking(|core| core.repair_index(target.base_offset())).unwrap_or(Ok(()))
+}
+
+fn note(shared: &Shared, node: &Node, handle: &PartitionHandle, damage: &Damage) {
+    node.metrics.repair.damages.inc();
+    tracing::error!(
+        partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
+        "damage was found"
+    );
+    remember(shared, handle, damage);
+}
+
+fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
+    let mut state = shared.lock();
+    state.progress.found_total += 1;
+    if state.progress.found.len() < FOUND_MAX {
+        state.progress.found.push(Found {
+            partition: handle.id.to_string(),
+            file: damage.file.display().to_string(),
+            position: damage.position,
+            reason: damage.reason.clone(),
+        });
+    }
+}

@@ -1,0 +1,96 @@
+//! Share-partitions are found, loaded at first use, and dropped when nobody uses them; what a member holds is released when it is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tailrace_coordination::share::SharePartitionKey;
+
+use super::failure::ShareFailure;
+use super::live::LivePartition;
+use super::{ShareGroups, keep};
+use crate::node::Node;
+use tailrace_runtime::stopped;
+
+/// A share-partition that nobody holds records of, and nobody asked for, is dropped after this time.
+const IDLE_AFTER: Duration = Duration::from_secs(300);
+
+/// Time between two looks for share-partitions to be dropped.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+impl ShareGroups {
+    /// The share-partition, loaded if it is not in use yet.
+    ///
+    /// # Errors
+    /// There is no such partition, or it or its state cannot be read now.
+    pub async fn get_or_load(
+        &self,
+        node: &Arc<Node>,
+        key: &SharePartitionKey,
+    ) -> Result<Arc<LivePartition>, ShareFailure> {
+        // Whoever finds one that is of no use any more puts a fresh one into its place; twice is very bad luck.
+        for _ in 0..3 {
+            let handle = keep::handle_of(node, key)?;
+            let slot = Arc::clone(self.lock().entry(key.clone()).or_default());
+            let load = || LivePartition::load(node, key, Arc::clone(&handle));
+            let loaded = slot.get_or_try_init(load).await.map(Arc::clone);
+            match loaded {
+                Ok(live) if live.serves(&handle) => {
+                    live.touch(node);
+                    return Ok(live);
+                }
+                Ok(live) => {
+                    live.give_up();
+                    self.remove(key, &slot);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Err(ShareFailure::NotLeader)
+    }
+
+    /// Releases everything that a member holds: it left the group, was removed from it, or its session ended. What was
+    /// released is kept afterwards; nobody need wait for it.
+    pub(crate) fn release_member(&self, node: &Arc<Node>, group: &str, member: &str) {
+        for live in self.of_group(group) {
+            live.release_member(node, member);
+        }
+    }
+
+    /// A member is gone: its session ends, and what it held is released.
+    pub fn member_left(&self, node: &Arc<Node>, group: &str, member: &str) {
+        self.sessions.remove(group, member);
+        self.release_member(node, group, member);
+    }
+
+    /// A client is gone: its sessions end, and what their members held is released.
+    pub fn connection_closed(&self, node: &Arc<Node>, connection: u64) {
+        for (group, member) in self.sessions.remove_of(connection) {
+            self.release_member(node, &group, &member);
+        }
+    }
+
+    /// Drops what is not used any more, from time to time, until the server stops.
+    pub(crate) async fn sweep(node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+                () = stopped(&mut stopping) => return,
+            }
+            let now = node.share.clock.now();
+            let topics = node.topics();
+            // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
+            node.share.lock().retain(|key, slot| {
+                if Arc::strong_count(slot) > 1 {
+                    return true;
+                }
+                let Some(live) = slot.get() else { return false };
+                if topics.by_id(key.topic.0).is_none() {
+                    live.give_up();
+                    return false;
+                }
+                Arc::strong_count(live) > 1 || !live.is_idle_since(now, IDLE_AFTER)
+            });
+        }
+    }
+}

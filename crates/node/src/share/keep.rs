@@ -1,0 +1,173 @@
+//! What a share-partition in use goes through: it is loaded, what its members say is taken over and kept, and its locks run out.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tailrace_coordination::share::{
+    Acknowledgement, SharePartition, SharePartitionKey, ShareRequest, ShareStateError,
+};
+use tailrace_types::PartitionId;
+
+use super::failure::{ShareFailure, StateFailure};
+use super::live::{AcknowledgeFailure, Keeping, LivePartition};
+use super::settings::GroupSettings;
+use super::start::first_offset;
+use super::state;
+use crate::node::Node;
+use crate::partitions::{PartitionHandle, PartitionSlot};
+use tailrace_runtime::stopped;
+
+/// The partition that `key` names, if it can be used.
+pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
+    let topics = node.topics();
+    let topic = topics.by_id(key.topic.0).ok_or(ShareFailure::UnknownTopic)?;
+    match topic.partition(key.partition) {
+        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
+        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ShareFailure::NotLeader),
+        Some(PartitionSlot::Offline(_)) => Err(ShareFailure::Offline),
+        None => Err(ShareFailure::UnknownPartition),
+    }
+}
+
+impl LivePartition {
+    /// Goes on where the group was, or begins where its settings say.
+    ///
+    /// # Errors
+    /// As Kafka has it, a share-partition without a state cannot be read: a group that nobody has joined reads nothing.
+    pub(super) async fn load(
+        node: &Arc<Node>,
+        key: &SharePartitionKey,
+        handle: Arc<PartitionHandle>,
+    ) -> Result<Arc<Self>, ShareFailure> {
+        debug_assert_eq!(handle.id.partition, PartitionId(key.partition));
+        let leader_epoch = handle.reader.epoch().get();
+        let kept = state::read(node, key, leader_epoch).await.map_err(|failure| match failure {
+            StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,
+            failure => told(key, failure),
+        })?;
+        let core = match kept.start {
+            Some(start) => SharePartition::restore(start, &kept.batches),
+            None => {
+                let settings = GroupSettings::of(&node.image(), &key.group);
+                SharePartition::new(first_offset(node, &handle, &settings).await?)
+            }
+        };
+        let live = Arc::new(Self {
+            key: key.clone(),
+            handle,
+            state_epoch: kept.state_epoch,
+            core: Mutex::new(Some(core)),
+            keeping: tokio::sync::Mutex::default(),
+            waiting: Mutex::default(),
+            watched: AtomicBool::new(false),
+            used_at: AtomicI64::new(0),
+        });
+        // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
+        // restart.
+        live.keep(node).kept().await.map_err(|failure| told(key, failure))?;
+        Ok(live)
+    }
+
+    /// It was asked for.
+    pub(super) fn touch(&self, node: &Node) {
+        self.used_at.store(node.share.clock.now().0, Ordering::Relaxed);
+    }
+
+    /// Takes over what a member says about records it holds. It counts at once, and must be kept
+    /// ([`LivePartition::keep`]) before the member is told so.
+    pub fn acknowledge(
+        &self,
+        node: &Node,
+        settings: &GroupSettings,
+        member: &str,
+        batches: &[Acknowledgement],
+    ) -> Result<(), AcknowledgeFailure> {
+        let now = node.share.clock.now();
+        let step = |core: &mut SharePartition| {
+            let before = core.next_fetch(&settings.terms);
+            let result = core.acknowledge(member, batches, &settings.terms, now);
+            // Those who wait look again if records were released, or if there is room for fresh ones now.
+            let news = result == Ok(true) || core.next_fetch(&settings.terms) != before;
+            (result, news)
+        };
+        let (result, news) = self.with_core(step).ok_or(AcknowledgeFailure::Gone)?;
+        if news {
+            self.wake();
+        }
+        result.map(drop).map_err(AcknowledgeFailure::Refused)
+    }
+
+    pub(super) fn release_member(self: &Arc<Self>, node: &Arc<Node>, member: &str) {
+        let settings = GroupSettings::of(&node.image(), &self.key.group);
+        if self.with_core(|core| core.release_member(member, &settings.terms)) == Some(true) {
+            self.wake();
+            drop(self.keep(node));
+        }
+    }
+
+    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it.
+    ///
+    /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
+    pub fn keep(self: &Arc<Self>, node: &Arc<Node>) -> Keeping {
+        let (live, node) = (Arc::clone(self), Arc::clone(node));
+        Keeping(tokio::spawn(async move {
+            let kept = live.keep_in_order(&node).await;
+            if let Err(failure) = &kept {
+                tracing::warn!(share_partition = %live.key, %failure, "a share-partition's state was not kept");
+                live.give_up();
+            }
+            kept
+        }))
+    }
+
+    async fn keep_in_order(&self, node: &Arc<Node>) -> Result<(), StateFailure> {
+        let _in_order = self.keeping.lock().await;
+        let unsaved = self.with_core(SharePartition::take_unsaved).ok_or(ShareStateError::NotInitialized)?;
+        let Some(write) = unsaved else { return Ok(()) };
+        let leader_epoch = self.handle.reader.epoch().get();
+        let (key, state_epoch) = (self.key.clone(), self.state_epoch);
+        let request = ShareRequest::Write { key, state_epoch, leader_epoch, write };
+        state::ask(node, request).await.map(drop)
+    }
+
+    /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.
+    pub(super) fn watch_locks(self: &Arc<Self>, node: &Arc<Node>) {
+        if !self.watched.swap(true, Ordering::AcqRel) {
+            tokio::spawn(Arc::clone(self).run_watch(Arc::clone(node)));
+        }
+    }
+
+    async fn run_watch(self: Arc<Self>, node: Arc<Node>) {
+        let mut stopping = node.stopping.subscribe();
+        let clock = node.share.clock;
+        loop {
+            let Some(deadline) = self.with_core(|core| core.deadline()).flatten() else {
+                self.watched.store(false, Ordering::Release);
+                // Somebody may have acquired in between, and have seen the watch still on.
+                let missed = self.with_core(|core| core.deadline()).flatten().is_some();
+                if missed && !self.watched.swap(true, Ordering::AcqRel) {
+                    continue;
+                }
+                return;
+            };
+            tokio::select! {
+                () = tokio::time::sleep(clock.until(deadline)) => {}
+                () = stopped(&mut stopping) => return,
+            }
+            let settings = GroupSettings::of(&node.image(), &self.key.group);
+            if self.with_core(|core| core.tick(clock.now(), &settings.terms)) == Some(true) {
+                self.wake();
+                drop(self.keep(&node));
+            } else {
+                // The clock counts whole milliseconds and may be short of the deadline by less than one.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+    }
+}
+
+fn told(key: &SharePartitionKey, failure: StateFailure) -> ShareFailure {
+    tracing::warn!(share_partition = %key, %failure, "a share-partition's state cannot be read");
+    ShareFailure::State(failure)
+}

@@ -1,0 +1,33 @@
+//! Looks at the disk for as long as the node runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+
+use crate::node::Node;
+
+/// How often the free bytes are asked for.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
+pub(crate) async fn watch(node: Arc<Node>) {
+    let mut ticks = tokio::time::interval(LOOK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut warned = false;
+    loop {
+        ticks.tick().await;
+        let looking = Arc::clone(&node);
+        // A disk that hangs holds up this task and nothing else.
+        if tokio::task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
+            tracing::error!("asking for the room on the disk panicked");
+        }
+        let warning = node.disk_warning();
+        match &warning {
+            Some(reason) if !warned => tracing::warn!("{reason}"),
+            None if warned => tracing::info!("the disk has room again"),
+            _ => {}
+        }
+        warned = warning.is_some();
+    }
+}
