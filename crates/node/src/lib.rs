@@ -6,6 +6,28 @@
 //!
 //! Deliberately not here: client protocols (kafka, nats, http), what may be appended (replication), what topics and settings there
 //! are (metadata, config), bytes on disk (log).
+//!
+//! # Traps
+//!
+//! * A partition's sync state has four values so that one partition is never synced by two flusher threads at
+//!   once: two syncs of one file serve fewer waiters each.
+//! * No worker thread waits for a partition's lock: an append may hold it while it waits for such a thread. Who
+//!   needs both takes the lock first, and without blocking.
+//! * What follows an append (a sync, word to those who wait) happens where the append happened, so that a client
+//!   that goes away meanwhile cannot leave it undone. For the same reason commands to the controller are spawned.
+//! * The controller publishes the new image, then opens partitions, then answers, all under its lock: produce
+//!   right after CreateTopics works. On every node the partitions are brought in line by the difference between
+//!   table and image (`controller/effects.rs`), not record by record: so a snapshot of the metadata, or a change
+//!   that was missed, needs no code of its own.
+//! * A coordinator's appends name the epoch in which it was loaded: between losing leadership and winning it
+//!   again, others may have written.
+//! * A node tells others its address when it connects (`RequestKind::Status`): after a restart on another port the
+//!   metadata would tell them only once there is a majority, which may need this node.
+//! * A replica's folder may be gone while its id is known to others; `partitions/journal.rs` is written after the
+//!   folder is durable and before the replica takes part. The other way round, a crash between the two would lose
+//!   a replica that never was.
+//! * A guard is drawn before a transaction's coordinator is asked, and a marker makes it worthless: a batch that
+//!   was verified may arrive when its transaction has ended, and would open one that nobody ends.
 
 pub mod ask;
 mod cleaner;

@@ -28,8 +28,7 @@ use std::path::Path;
 use judge::Rules;
 
 const RULES: Rules<'_> = Rules {
-    // Its files are being put in order.
-    not_read: &["node"],
+    not_read: &[],
     // The simulator: tests are what it is for.
     for_tests: &["sim"],
     listed: &[

@@ -22,7 +22,7 @@ use tailrace_runtime::metrics::Metrics;
 use tailrace_runtime::random;
 
 /// The identity of an open data folder.
-pub struct Own {
+pub(crate) struct Own {
     data_dir: PathBuf,
     meta: Meta,
     files: MetaFiles,
@@ -137,7 +137,7 @@ impl Entered {
 ///
 /// # Errors
 /// [`ClusterError`].
-pub async fn enter(
+pub(crate) async fn enter(
     own: &mut Own,
     config: &BrokerConfig,
     listener: TcpListener,

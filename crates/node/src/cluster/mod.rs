@@ -45,14 +45,16 @@ pub use tailrace_runtime::stopped;
 pub use addresses::Addresses;
 pub use errors::{ClusterError, JoinError};
 pub(crate) use heard::Heard;
-pub use identity::{Entered, Own, enter};
+pub use identity::Entered;
+pub(crate) use identity::Own;
+pub(crate) use identity::enter;
 use join::Status;
 pub use link_user::LinkUser;
 pub(crate) use links::Links;
 pub use membership::{hand_over, hand_to};
 pub use page::page;
 pub(crate) use registration::registration;
-pub use settled::Settled;
+pub(crate) use settled::Settled;
 pub(crate) use throttle::Throttled;
 
 /// Time between two complete lists of what this node leads.

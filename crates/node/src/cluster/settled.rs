@@ -7,7 +7,7 @@ use tailrace_types::LeaderEpoch;
 
 /// What a partition remembers of the last look at its members.
 #[derive(Debug, Default)]
-pub struct Settled(Mutex<Option<(LeaderEpoch, PartitionImage)>>);
+pub(crate) struct Settled(Mutex<Option<(LeaderEpoch, PartitionImage)>>);
 
 impl Settled {
     pub(crate) fn is(&self, epoch: LeaderEpoch, wanted: &PartitionImage) -> bool {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Who is writing markers. One entry per transaction that is being completed.
 #[derive(Debug, Default)]
-pub struct MarkerWriters {
+pub(crate) struct MarkerWriters {
     /// By transactional id; true if there may be more to write than the writer has looked at.
     busy: Mutex<HashMap<String, bool>>,
 }

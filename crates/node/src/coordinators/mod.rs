@@ -30,7 +30,7 @@ pub use failure::CoordinatorFailure;
 pub(crate) use kinds::Groups;
 pub use kinds::Transactions;
 use kinds::{GROUPS, SHARES, TRANSACTIONS};
-pub use marker_writers::MarkerWriters;
+pub(crate) use marker_writers::MarkerWriters;
 pub use perform::{Perform, Performed};
 pub use shard::{MarkerFailure, Pending};
 pub use transactions::{append_any_marker, committed};

@@ -52,7 +52,7 @@ pub async fn append(
 }
 
 /// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
-pub async fn append_in_epoch(
+pub(crate) async fn append_in_epoch(
     node: &Arc<Node>,
     partition: &Arc<PartitionHandle>,
     batch: Validated,

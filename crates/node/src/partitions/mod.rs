@@ -19,13 +19,14 @@ mod ticker;
 mod upkeep;
 mod workers;
 
-pub use append::{
-    append, append_in_epoch, append_marker, append_verified, begin_verification, begin_verification_if_needed,
-};
+pub(crate) use append::append_in_epoch;
+pub use append::{append, append_marker, append_verified, begin_verification, begin_verification_if_needed};
 pub use failure::AppendFailure;
 pub(crate) use flusher::start_flusher;
+pub(crate) use handle::Ending;
 pub(crate) use handle::Flusher;
-pub use handle::{Awaited, Core, Ending, PartitionContext, PartitionHandle, WaitOutcome};
+pub(crate) use handle::PartitionContext;
+pub use handle::{Awaited, Core, PartitionHandle, WaitOutcome};
 pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, with_index_built_again};
@@ -34,4 +35,6 @@ pub(crate) use settings::{log_config, policy, replica_options};
 pub(crate) use stepper::Stepper;
 pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
 pub(crate) use ticker::tick;
-pub use upkeep::{advance_log_start, close_all, keep_up};
+pub use upkeep::advance_log_start;
+pub(crate) use upkeep::close_all;
+pub(crate) use upkeep::keep_up;

@@ -40,7 +40,7 @@ const FLUSH_LOOK: Duration = Duration::from_millis(50);
 const CLOSE_LOOK: Duration = Duration::from_secs(1);
 
 /// Runs until the task is dropped.
-pub async fn keep_up(node: Arc<Node>) {
+pub(crate) async fn keep_up(node: Arc<Node>) {
     let config = node.config();
     let mut retention = interval(config.log_retention_check_interval_ms);
     let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
@@ -219,7 +219,7 @@ pub async fn advance_log_start(
 }
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.
-pub async fn close_all(node: &Arc<Node>) -> usize {
+pub(crate) async fn close_all(node: &Arc<Node>) -> usize {
     /// Closed at once; each waits for a few syncs.
     const AT_ONCE: usize = 16;
 

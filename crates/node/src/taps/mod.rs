@@ -20,9 +20,10 @@ use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
 use tokio::sync::Semaphore;
 
+pub use self::queue::TapBudget;
 use self::queue::TapQueue;
 pub(crate) use self::queue::TapQueues;
-pub use self::queue::{TapBudget, TapRange};
+pub(crate) use self::queue::TapRange;
 use crate::partitions::{PartitionHandle, Topic};
 
 /// Sinks of one server: each has a bit in [`Wanted`].

@@ -21,7 +21,7 @@ const HELD_PART: u64 = 4;
 
 /// Whole batches of one partition, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TapRange {
+pub(crate) struct TapRange {
     pub(crate) from: Offset,
     /// One past the last.
     pub(crate) to: Offset,

@@ -95,7 +95,7 @@ impl Effects {
 
 /// How a partition's handle ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub(crate) enum Ending {
     /// The server stops.
     Stopped,
     /// The partition goes on elsewhere, or under another handle.

@@ -20,7 +20,7 @@ use tailrace_replication::raft::{ChunkRequest, Replica};
 use tailrace_replication::{PartitionReader, Policy};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TopicPartition};
 
-pub use self::core::Ending;
+pub(crate) use self::core::Ending;
 pub use self::lock::Core;
 use self::lock::CoreLock;
 pub use self::waiters::{Awaited, WaitOutcome};
@@ -39,7 +39,7 @@ pub(crate) type Flusher = Workers<PartitionHandle>;
 
 /// What all partitions of a node work with.
 #[derive(Clone)]
-pub struct PartitionContext {
+pub(crate) struct PartitionContext {
     pub(crate) links: Arc<Links>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) dirty: Arc<DirtyPages>,
