@@ -4,6 +4,9 @@
 //! [`start`] opens a data folder; [`RunningNode::stop`] ends it with everything acknowledged on disk. Fronts bring clients to it
 //! ([`Fronts`]); none is needed.
 //!
+//! State lies below, behaviour above: [`Node`] has the state of every room as a field, and the files that define it do not know the
+//! node. What a room does lies in files above, which take the node.
+//!
 //! Deliberately not here: client protocols (kafka, nats, http), what may be appended (replication), what topics and settings there
 //! are (metadata, config), bytes on disk (log).
 //!

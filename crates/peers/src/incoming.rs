@@ -222,7 +222,7 @@ impl Server<'_> {
                     serving.task.abort();
                 }
             }
-            (Frame::Beat(voucher), Some(from)) => self.receiver.beat(from, voucher),
+            (Frame::Beat(lease), Some(from)) => self.receiver.beat(from, lease),
             (Frame::Ping(number), _) => self.outgoing.push_control(FrameKind::Pong, number),
             (_, _) => return Err(Ended::Misplaced(kind.name())),
         }

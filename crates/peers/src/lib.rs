@@ -224,10 +224,10 @@ impl Peers {
         }
     }
 
-    /// Tells all nodes that this one vouches for its sleeping replicas. Never blocks.
-    pub fn beat(&self, voucher: u64) {
+    /// Renews the lease of this node's sleeping replicas with all nodes. Never blocks.
+    pub fn beat(&self, lease: u64) {
         for link in self.shared.links.load().values() {
-            let _ = link.with_session(|session| session.outgoing.push_control(FrameKind::Beat, voucher));
+            let _ = link.with_session(|session| session.outgoing.push_control(FrameKind::Beat, lease));
         }
     }
 

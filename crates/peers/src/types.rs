@@ -206,8 +206,8 @@ pub trait PeerReceiver: Send + Sync + 'static {
     /// Each is from a replica on `from` and for one on this node.
     fn raft(&self, from: NodeId, messages: Vec<(RaftGroup, PeerMessage)>);
 
-    /// `from` vouches for its sleeping replicas, with this number.
-    fn beat(&self, from: NodeId, voucher: u64);
+    /// `from` renews the lease of its sleeping replicas, which has this number.
+    fn beat(&self, from: NodeId, lease: u64);
 
     /// Groups that `from` leads, and since which epoch; `complete` if these are all.
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>);

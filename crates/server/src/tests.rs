@@ -18,7 +18,7 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use tailrace_node::Node;
 use tailrace_node::coordinators::append_any_marker;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, append};
-use tailrace_node::taps::Wanted;
+use tailrace_node::taps::WantedBy;
 
 use crate::{Server, ServerDisk, Startup, start};
 
@@ -77,11 +77,11 @@ impl Rig {
         append(&self.node, &self.handle, batch, now, self.wanted()).await.unwrap();
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedBy {
         let topic = self.node.topics().by_name("t").unwrap();
         let wanted = self.node.taps.wanted(&topic, None);
         // What NATS subscribers have heard already is not for them again.
-        assert_eq!(self.node.taps.wanted(&topic, Some(tailrace_nats::NAME)), Wanted::BY_NOBODY);
+        assert_eq!(self.node.taps.wanted(&topic, Some(tailrace_nats::NAME)), WantedBy::NOBODY);
         wanted
     }
 

@@ -22,7 +22,7 @@ use tailrace_node::partitions::{
     AppendFailure, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
     begin_verification_if_needed,
 };
-use tailrace_node::taps::Wanted;
+use tailrace_node::taps::WantedBy;
 
 /// First version of Produce whose clients know TRANSACTION_ABORTABLE (KIP-890).
 const ABORTABLE_FROM: i16 = 11;
@@ -119,7 +119,7 @@ impl Transaction {
         batch: Validated,
         guard: Option<VerificationGuard>,
         now: TimestampMs,
-        wanted: Wanted,
+        wanted: WantedBy,
     ) -> Result<Appended, PartitionRefusal> {
         let node = context.node();
         let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());

@@ -24,7 +24,7 @@ use crate::partitions::PartitionHandle;
 use tailrace_runtime::disk::ServerDisk;
 
 /// How often a thread looks whether it is still wanted, at least.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// A partition of a topic that may come again under its name.
 type Which = (TopicPartition, TopicId);
 
@@ -37,13 +37,13 @@ pub(crate) struct Cleaner {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<CleanerState>,
     wake: Condvar,
     budget: Budget,
 }
 
 #[derive(Default)]
-struct State {
+struct CleanerState {
     stopping: bool,
     /// Partitions that a thread has taken.
     taken: Vec<Which>,
@@ -89,7 +89,7 @@ impl Cleaner {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CleanerState> {
         // Every critical section leaves the state consistent even if it were to panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

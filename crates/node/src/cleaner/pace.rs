@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tailrace_log::{LogError, Pace};
 
-use super::{LOOK, Shared};
+use super::{POLL_INTERVAL, Shared};
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
 
@@ -55,7 +55,7 @@ impl Pace for Throttle<'_> {
                 self.node.metrics.compaction.waits.inc();
                 waits = true;
             }
-            self.shared.wait(wait.min(LOOK));
+            self.shared.wait(wait.min(POLL_INTERVAL));
         }
     }
 }

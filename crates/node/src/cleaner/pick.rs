@@ -7,7 +7,7 @@ use tailrace_config::{BrokerConfig, TopicConfig};
 use tailrace_log::Cleanable;
 use tailrace_replication::CompactionPolicy;
 
-use super::{Cleaner, Shared, State, Which};
+use super::{Cleaner, CleanerState, Shared, Which};
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 
@@ -96,7 +96,7 @@ impl Cleaner {
     }
 }
 
-impl State {
+impl CleanerState {
     fn is_barred(&self, which: &Which) -> bool {
         self.taken.contains(which)
             || self.uncleanable.contains_key(which)

@@ -9,7 +9,7 @@ use tailrace_log::{HashSecret, KeyMap};
 
 use super::pick::Candidate;
 use super::round::{self, RoundError};
-use super::{Cleaner, LOOK, Shared};
+use super::{Cleaner, POLL_INTERVAL, Shared};
 use crate::node::Node;
 
 /// Threads at most: the bound of `log.cleaner.threads`.
@@ -51,7 +51,7 @@ fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
                 Err(error) => tracing::error!(%error, "cannot start a cleaner thread"),
             }
         }
-        if !shared.wait(LOOK) {
+        if !shared.wait(POLL_INTERVAL) {
             break;
         }
     }
@@ -85,7 +85,9 @@ fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
         }
         drop(node);
         if !shared.wait(
-            LOOK.min(idle_until.saturating_duration_since(Instant::now())).max(Duration::from_millis(1)),
+            POLL_INTERVAL
+                .min(idle_until.saturating_duration_since(Instant::now()))
+                .max(Duration::from_millis(1)),
         ) {
             return;
         }
@@ -117,7 +119,7 @@ impl Shared {
             Err(RoundError::Stopped(reason)) => {
                 tracing::debug!(%partition, reason, "compaction stopped");
                 // Whatever overtook the round may go on for a moment.
-                state.retry_at.insert(which, Instant::now() + LOOK);
+                state.retry_at.insert(which, Instant::now() + POLL_INTERVAL);
             }
             Err(RoundError::Full(error)) => {
                 node.metrics.compaction.failures.inc();

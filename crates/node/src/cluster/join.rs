@@ -17,7 +17,7 @@ use tailrace_peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
 const SEED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause between two rounds through the seeds.
-const PAUSE: Duration = Duration::from_millis(500);
+const ROUND_PAUSE: Duration = Duration::from_millis(500);
 
 /// Pause before the other members are asked for what the controller was asked for.
 const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) struct Admission {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Answer {
+enum JoinAnswer {
     Admitted(Admission),
     Refused(String),
     /// Nobody can decide at the moment.
@@ -118,7 +118,7 @@ pub(crate) async fn begin(
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(ROUND_PAUSE).await;
     }
     unreachable!("the rounds do not end")
 }
@@ -160,7 +160,7 @@ pub(crate) async fn renew(
                 tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(ROUND_PAUSE).await;
     }
     unreachable!("the rounds do not end")
 }
@@ -226,10 +226,10 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
     match peers.ask(seed, RequestKind::Join, body, SEED_TIMEOUT).await {
         Err(error) => Asked::Later(error.to_string()),
         Ok((_, body)) => match serde_json::from_slice(&body) {
-            Ok(Answer::Admitted(admission)) => Asked::Admitted(admission),
-            Ok(Answer::Refused(reason)) => Asked::Refused(reason),
-            Ok(Answer::Later(reason)) => Asked::Later(reason),
-            Ok(Answer::InUse { reason, session_ms }) => {
+            Ok(JoinAnswer::Admitted(admission)) => Asked::Admitted(admission),
+            Ok(JoinAnswer::Refused(reason)) => Asked::Refused(reason),
+            Ok(JoinAnswer::Later(reason)) => Asked::Later(reason),
+            Ok(JoinAnswer::InUse { reason, session_ms }) => {
                 Asked::InUse { reason, session: Duration::from_millis(session_ms) }
             }
             Err(error) => Asked::Later(error.to_string()),
@@ -249,7 +249,7 @@ pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode)
                 continue;
             }
             let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
-            if let Ok(Ok(Answer::Refused(message) | Answer::InUse { reason: message, .. })) =
+            if let Ok(Ok(JoinAnswer::Refused(message) | JoinAnswer::InUse { reason: message, .. })) =
                 asked.map(|answer| serde_json::from_slice(&answer))
             {
                 return ControlError::Remote { kind: ControlErrorKind::Unknown, message };
@@ -277,7 +277,7 @@ pub(super) async fn admit(
         return Err(RequestError::Failed(format!("node {from} asks for node {node}")));
     }
     if here.image().founder().is_none() {
-        return Ok(encode(&Answer::Later("the cluster is being founded".to_owned())));
+        return Ok(encode(&JoinAnswer::Later("the cluster is being founded".to_owned())));
     }
     let node = registration.node;
     let command = Command::RegisterNode(registration);
@@ -287,17 +287,17 @@ pub(super) async fn admit(
         Ok(Ok(image)) => match admission(&image, node) {
             Some(admission) => {
                 tracing::info!(%node, "a node was let into the cluster");
-                Answer::Admitted(admission)
+                JoinAnswer::Admitted(admission)
             }
-            None => Answer::Later("the cluster is being founded".to_owned()),
+            None => JoinAnswer::Later("the cluster is being founded".to_owned()),
         },
         Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::NodeIdInUse => {
             let session_ms = here.config().broker_session_timeout_ms;
-            Answer::InUse { reason: error.to_string(), session_ms }
+            JoinAnswer::InUse { reason: error.to_string(), session_ms }
         }
-        Ok(Err(CommandError::Refused(error))) => Answer::Refused(error.to_string()),
-        Ok(Err(error)) => Answer::Later(error.to_string()),
-        Err(error) => Answer::Later(error.to_string()),
+        Ok(Err(CommandError::Refused(error))) => JoinAnswer::Refused(error.to_string()),
+        Ok(Err(error)) => JoinAnswer::Later(error.to_string()),
+        Err(error) => JoinAnswer::Later(error.to_string()),
     };
     Ok(encode(&answer))
 }

@@ -14,8 +14,8 @@ use tailrace_types::{LeaderEpoch, NodeId, RaftGroup, ReplicaId};
 use tokio::sync::watch;
 
 use super::chunk;
+use super::leases::Leases;
 use super::throttle::Throttle;
-use super::vouching::Vouching;
 use crate::controller::GROUP as CONTROLLER;
 use tailrace_peers::{PeerError, Peers, RequestKind};
 
@@ -45,7 +45,7 @@ pub struct Links {
     early: Mutex<HashMap<RaftGroup, Early>>,
     /// Counts the partitions that this node began or ceased to lead.
     own: watch::Sender<u64>,
-    vouching: Vouching,
+    leases: Leases,
     outbound: Arc<Throttle>,
     inbound: Arc<Throttle>,
 }
@@ -61,9 +61,9 @@ impl Links {
     pub(crate) fn new(node: NodeId, silence_ticks: u32) -> Self {
         let leaders = Mutex::new(Leaders::new(GROUPS_MAX));
         let (early, own) = (Mutex::default(), watch::Sender::new(0));
-        let vouching = Vouching::new(silence_ticks);
+        let leases = Leases::new(silence_ticks);
         let (outbound, inbound) = Default::default();
-        Self { node, peers: OnceLock::new(), leaders, early, own, vouching, outbound, inbound }
+        Self { node, peers: OnceLock::new(), leaders, early, own, leases, outbound, inbound }
     }
 
     /// From now on there are others.
@@ -77,9 +77,9 @@ impl Links {
         self.peers.get()
     }
 
-    /// Who vouches for sleeping replicas.
-    pub(crate) fn vouching(&self) -> &Vouching {
-        &self.vouching
+    /// Leases on sleeping replicas.
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
     }
 
     /// What new replicas on other nodes are sent.

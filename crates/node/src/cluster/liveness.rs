@@ -9,7 +9,7 @@ use tailrace_types::NodeId;
 use crate::node::Node;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A node that was heard of within this time is there.
 const FRESH: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const FRESH: Duration = Duration::from_secs(2);
 pub(super) async fn run(here: &Arc<Node>) {
     let mut leads_since: Option<Instant> = None;
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         if here.controller.handle().leads().is_none() {
             leads_since = None;
             continue;

@@ -16,11 +16,11 @@ use crate::partitions::{Core, PartitionHandle};
 use tailrace_runtime::disk::ServerDisk;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Looks at all partitions that this node leads, for as long as it runs.
 pub(super) async fn run(node: Arc<Node>) {
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         look.tick().await;

@@ -51,7 +51,7 @@ pub(super) struct MetaFiles {
 }
 
 /// What was found in one of them.
-enum Found {
+enum MetaFound {
     Missing,
     /// Whole, by its checksum.
     Whole(Value),
@@ -126,55 +126,55 @@ enum Verdict {
     Lost(String),
 }
 
-fn judge(found: Found, copy: Found) -> Verdict {
+fn judge(found: MetaFound, copy: MetaFound) -> Verdict {
     let copy = match copy {
-        Found::Whole(copy) => Some(copy),
-        Found::Missing | Found::Unchecked(_) | Found::Damaged { .. } => None,
+        MetaFound::Whole(copy) => Some(copy),
+        MetaFound::Missing | MetaFound::Unchecked(_) | MetaFound::Damaged { .. } => None,
     };
     match (found, copy) {
-        (Found::Missing, None) => Verdict::New,
-        (Found::Whole(value), Some(copy)) if value == copy => Verdict::Says(value),
+        (MetaFound::Missing, None) => Verdict::New,
+        (MetaFound::Whole(value), Some(copy)) if value == copy => Verdict::Says(value),
         // An older build, which writes no checksum, knows of no copy: that may be older still.
-        (Found::Whole(value) | Found::Unchecked(value), _) => {
+        (MetaFound::Whole(value) | MetaFound::Unchecked(value), _) => {
             Verdict::SaysAndIsWritten { value, reason: None }
         }
-        (Found::Damaged { says: Some(says), .. }, copy)
+        (MetaFound::Damaged { says: Some(says), .. }, copy)
             if is_newer(&says) && !copy.as_ref().is_some_and(|copy| differs_in_format_only(&says, copy)) =>
         {
             Verdict::Says(says)
         }
-        (Found::Missing, Some(value)) => {
+        (MetaFound::Missing, Some(value)) => {
             Verdict::SaysAndIsWritten { value, reason: Some("it is missing".to_owned()) }
         }
-        (Found::Damaged { reason, .. }, Some(value)) => {
+        (MetaFound::Damaged { reason, .. }, Some(value)) => {
             Verdict::SaysAndIsWritten { value, reason: Some(reason) }
         }
-        (Found::Damaged { reason, .. }, None) => Verdict::Lost(reason),
+        (MetaFound::Damaged { reason, .. }, None) => Verdict::Lost(reason),
     }
 }
 
-fn read(path: &Path) -> io::Result<Found> {
+fn read(path: &Path) -> io::Result<MetaFound> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(parse(&bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(MetaFound::Missing),
         Err(error) => Err(error),
     }
 }
 
-fn parse(bytes: &[u8]) -> Found {
+fn parse(bytes: &[u8]) -> MetaFound {
     let mut value: Value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
-        Err(error) => return Found::Damaged { reason: error.to_string(), says: None },
+        Err(error) => return MetaFound::Damaged { reason: error.to_string(), says: None },
     };
     let Some(fields) = value.as_object_mut().filter(|fields| fields.contains_key("format")) else {
-        return Found::Damaged { reason: "it has no format".to_owned(), says: None };
+        return MetaFound::Damaged { reason: "it has no format".to_owned(), says: None };
     };
     match fields.remove(CRC) {
-        None => Found::Unchecked(value),
-        Some(stored) if stored.as_u64() == Some(checksum(&value).into()) => Found::Whole(value),
+        None => MetaFound::Unchecked(value),
+        Some(stored) if stored.as_u64() == Some(checksum(&value).into()) => MetaFound::Whole(value),
         Some(stored) => {
             let reason = format!("its checksum is {}, expected {stored}", checksum(&value));
-            Found::Damaged { reason, says: Some(value) }
+            MetaFound::Damaged { reason, says: Some(value) }
         }
     }
 }

@@ -16,6 +16,7 @@ mod heard;
 mod identity;
 mod join;
 pub mod leaders;
+mod leases;
 mod link_user;
 mod links;
 mod liveness;
@@ -26,7 +27,6 @@ mod receiver;
 mod registration;
 mod settled;
 mod throttle;
-mod vouching;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::relay;
 use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
 
 /// How long another node may take to note where this one is.
-const TELL_MAX: Duration = Duration::from_secs(10);
+const TELL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Announcements that are kept until the server is up.
 const EARLY_GROUPS_MAX: usize = 1 << 18;
@@ -81,7 +81,7 @@ impl Receiver {
         let (Some(peers), Some(status)) = (here.links.peers().cloned(), self.status()) else { return };
         tokio::spawn(async move {
             // A node that does not hear it hears of the address from the controller.
-            let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_MAX).await;
+            let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_TIMEOUT).await;
         });
     }
 
@@ -139,9 +139,9 @@ impl PeerReceiver for Receiver {
         }
     }
 
-    fn beat(&self, from: NodeId, voucher: u64) {
+    fn beat(&self, from: NodeId, lease: u64) {
         if let Some(node) = self.node() {
-            node.links.vouching().heard(from, voucher);
+            node.links.leases().heard(from, lease);
         }
     }
 
@@ -203,7 +203,7 @@ impl PeerReceiver for Receiver {
             user.link_down(node);
         }
         if let Some(here) = self.node() {
-            here.links.vouching().lost(node);
+            here.links.leases().lost(node);
         }
     }
 

@@ -7,11 +7,11 @@ use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
 use tailrace_types::{ProducerId, TimestampMs};
 use tokio::sync::Mutex;
 
-use super::{CommandError, ControllerShell, Executed, GROUP, PATIENCE, ProducerIdBlock};
+use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
 use crate::ask::{Execute, ask};
 
 /// Pause between two looks for a controller.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
@@ -33,8 +33,8 @@ impl ControllerShell {
                 None => self.execute_elsewhere(&command).await,
             };
             match outcome {
-                Err(CommandError::NotController) if began.elapsed() < PATIENCE && !self.is_alone() => {
-                    tokio::time::sleep(PAUSE).await;
+                Err(CommandError::NotController) if began.elapsed() < COMMAND_TIMEOUT && !self.is_alone() => {
+                    tokio::time::sleep(RETRY_PAUSE).await;
                 }
                 outcome => return outcome,
             }
@@ -54,7 +54,7 @@ impl ControllerShell {
             CommandError::NotController
         })?;
         let (records, end) = outcome.into_records()?;
-        match tokio::time::timeout(PATIENCE, self.applied_upto(end)).await {
+        match tokio::time::timeout(COMMAND_TIMEOUT, self.applied_upto(end)).await {
             Ok(()) => Ok(Executed { records, image: self.image(), end }),
             Err(_) => Err(CommandError::NotController),
         }

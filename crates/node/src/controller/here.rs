@@ -11,15 +11,15 @@ use tailrace_types::{HighWatermark, Offset, TimestampMs};
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use super::log::{self, Change, MetadataError};
-use super::{CommandError, ControllerShell, Executed, PATIENCE, State};
+use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, ControllerState, Executed};
 use crate::partitions::{AppendFailure, Awaited, Core, PartitionHandle, WaitOutcome};
 use tailrace_runtime::clock::wall_clock;
 use tailrace_runtime::stopped;
 
 /// Pause after the metadata log could not be read.
-const RETRY: Duration = Duration::from_secs(1);
+const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-type Guard = OwnedMutexGuard<Option<State>>;
+type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
 impl ControllerShell {
     /// Carries out a command on the node that leads the metadata log.
@@ -50,9 +50,9 @@ impl ControllerShell {
     async fn barrier_here(&self, now: TimestampMs) -> Result<Executed, CommandError> {
         let handle = self.handle();
         handle.leads().ok_or(CommandError::NotController)?;
-        handle.rouse();
+        handle.wake_up();
         if let Some(barrier) = begin_barrier(&handle, now).await? {
-            match tokio::time::timeout(PATIENCE, handle.wait_barrier(&barrier)).await {
+            match tokio::time::timeout(COMMAND_TIMEOUT, handle.wait_barrier(&barrier)).await {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return Err(CommandError::NotController),
             }
@@ -75,7 +75,7 @@ impl ControllerShell {
 
     pub(super) async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
         let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
-        match tokio::time::timeout(PATIENCE, wait).await {
+        match tokio::time::timeout(COMMAND_TIMEOUT, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
             Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
             Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),
@@ -113,7 +113,7 @@ impl ControllerShell {
             let wait = async {
                 if let Err(error) = followed {
                     tracing::error!(%error, "the metadata log cannot be followed");
-                    tokio::time::sleep(RETRY).await;
+                    tokio::time::sleep(READ_RETRY_PAUSE).await;
                 } else if Arc::ptr_eq(&handle, &self.handle.load()) {
                     // One that is replaced from now on wakes those who wait.
                     moved.notified().await;

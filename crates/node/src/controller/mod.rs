@@ -31,7 +31,7 @@ use self::opening::open_all;
 use crate::partitions::{AppendFailure, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable};
 
 /// How long a command waits for other nodes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub struct Executed {
 
 /// The controller with its log and what it publishes.
 pub struct ControllerShell {
-    state: Arc<Mutex<Option<State>>>,
+    state: Arc<Mutex<Option<ControllerState>>>,
     handle: ArcSwap<PartitionHandle>,
     /// What the log was opened with, if it is one of several replicas.
     replica: Option<ReplicaOptions>,
@@ -108,7 +108,7 @@ pub struct ControllerShell {
     caught_up: Mutex<Option<Instant>>,
 }
 
-struct State {
+struct ControllerState {
     controller: Controller,
     /// One past the last record in the image.
     applied: Offset,
@@ -162,7 +162,12 @@ impl ControllerShell {
         let table = open_all(&image, &opener, now);
         followers.iter().for_each(|follower| follower.follow(&table));
         Self {
-            state: Arc::new(Mutex::new(Some(State { controller, applied, hold, log_waits_for_room: false }))),
+            state: Arc::new(Mutex::new(Some(ControllerState {
+                controller,
+                applied,
+                hold,
+                log_waits_for_room: false,
+            }))),
             is_held,
             handle: ArcSwap::from_pointee(handle),
             replica,

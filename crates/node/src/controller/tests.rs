@@ -7,7 +7,7 @@ use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
 use tailrace_types::{HighWatermark, ProducerId, TopicId};
 use tempfile::TempDir;
 
-use super::PATIENCE;
+use super::COMMAND_TIMEOUT;
 use super::here::append;
 use crate::node::Node;
 use crate::partitions::Awaited;
@@ -124,7 +124,7 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
         outcome
     };
     let both = async { tokio::join!(waiting, shell.close()) };
-    let (outcome, ()) = tokio::time::timeout(PATIENCE / 2, both).await.expect("it closes");
+    let (outcome, ()) = tokio::time::timeout(COMMAND_TIMEOUT / 2, both).await.expect("it closes");
     assert!(outcome.is_err());
     running.stop().await;
 }

@@ -53,7 +53,7 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) partition: i32,
     pub(super) kind: &'static Kind<C>,
     pub(super) clock: SteadyClock,
-    pub(super) state: tokio::sync::Mutex<State<C>>,
+    pub(super) state: tokio::sync::Mutex<ShardState<C>>,
     /// When the core wants to be called, in milliseconds.
     pub(super) deadline: AtomicI64,
     pub(super) deadline_changed: Notify,
@@ -61,7 +61,7 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) refuses_until: AtomicI64,
 }
 
-pub(super) enum State<C: Coordinator> {
+pub(super) enum ShardState<C: Coordinator> {
     /// Not read yet, or thrown away.
     Unloaded,
     Loaded(Box<Loaded<C>>),
@@ -86,7 +86,7 @@ impl<C: Coordinator> Shard<C> {
             partition,
             kind,
             clock,
-            state: tokio::sync::Mutex::new(State::Unloaded),
+            state: tokio::sync::Mutex::new(ShardState::Unloaded),
             deadline: AtomicI64::new(NEVER),
             deadline_changed: Notify::new(),
             refuses_until: AtomicI64::new(i64::MIN),

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use super::CoordinatorFailure;
 use super::batch::build;
-use super::cores::{Loaded, NEVER, Shard, State};
+use super::cores::{Loaded, NEVER, Shard, ShardState};
 use super::perform::Perform;
 use super::replay::replay;
 use crate::node::Node;
@@ -24,7 +24,7 @@ use crate::partitions::{
 use tailrace_runtime::{stopped, task};
 
 /// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
-const METADATA_MAX: Duration = Duration::from_secs(5);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cores that are loaded at once.
 static LOADS: Semaphore = Semaphore::const_new(4);
@@ -136,27 +136,27 @@ impl<C: Perform> Shard<C> {
             return;
         }
         let mut state = self.state.lock().await;
-        if matches!(*state, State::Loaded(_)) {
+        if matches!(*state, ShardState::Loaded(_)) {
             tracing::info!(
                 coordinator = self.kind.name,
                 partition = self.partition,
                 "another node coordinates this now"
             );
-            *state = State::Unloaded;
+            *state = ShardState::Unloaded;
             self.deadline.store(NEVER, Ordering::Release);
         }
     }
 
     /// True if the core is in memory.
     pub(super) async fn is_loaded(&self) -> bool {
-        matches!(*self.state.lock().await, State::Loaded(_))
+        matches!(*self.state.lock().await, ShardState::Loaded(_))
     }
 
     /// Looks at the core, if it is loaded and nobody is busy with it.
     pub(super) fn look<T>(&self, look: impl FnOnce(&C) -> T) -> Option<T> {
         match &*self.state.try_lock().ok()? {
-            State::Loaded(loaded) => Some(look(&loaded.core)),
-            State::Unloaded | State::Closed => None,
+            ShardState::Loaded(loaded) => Some(look(&loaded.core)),
+            ShardState::Unloaded | ShardState::Closed => None,
         }
     }
 
@@ -164,8 +164,8 @@ impl<C: Perform> Shard<C> {
     /// answer is looked at, and what is seen may not be committed.
     pub(super) async fn peek<T>(&self, look: impl FnOnce(&C, LeaderEpoch) -> T) -> Option<T> {
         match &*self.state.lock().await {
-            State::Loaded(loaded) => Some(look(&loaded.core, loaded.epoch)),
-            State::Unloaded | State::Closed => None,
+            ShardState::Loaded(loaded) => Some(look(&loaded.core, loaded.epoch)),
+            ShardState::Unloaded | ShardState::Closed => None,
         }
     }
 
@@ -230,20 +230,20 @@ impl<C: Perform> Shard<C> {
 
     async fn take(
         &self,
-        state: &mut State<C>,
+        state: &mut ShardState<C>,
         node: &Arc<Node>,
     ) -> Result<Box<Loaded<C>>, CoordinatorFailure> {
-        match std::mem::replace(state, State::Unloaded) {
-            State::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
-            State::Unloaded if self.clock.now().0 < self.refuses_until.load(Ordering::Acquire) => {
+        match std::mem::replace(state, ShardState::Unloaded) {
+            ShardState::Loaded(loaded) if loaded.handle.leads() == Some(loaded.epoch) => Ok(loaded),
+            ShardState::Unloaded if self.clock.now().0 < self.refuses_until.load(Ordering::Acquire) => {
                 Err(CoordinatorFailure::Unavailable(
                     "its log could not be read or written a moment ago".to_owned(),
                 ))
             }
             // Those who wait are told by the dropping of what they wait for.
-            State::Loaded(_) | State::Unloaded => self.read(node).await,
-            State::Closed => {
-                *state = State::Closed;
+            ShardState::Loaded(_) | ShardState::Unloaded => self.read(node).await,
+            ShardState::Closed => {
+                *state = ShardState::Closed;
                 Err(CoordinatorFailure::Stopping)
             }
         }
@@ -254,9 +254,9 @@ impl<C: Perform> Shard<C> {
         self.refuses_until.store(self.clock.now().0 + ms, Ordering::Release);
     }
 
-    fn put_back(&self, state: &mut State<C>, loaded: Box<Loaded<C>>) {
+    fn put_back(&self, state: &mut ShardState<C>, loaded: Box<Loaded<C>>) {
         let deadline = loaded.core.deadline().map_or(NEVER, |deadline| deadline.0);
-        *state = State::Loaded(loaded);
+        *state = ShardState::Loaded(loaded);
         if self.deadline.swap(deadline, Ordering::AcqRel) != deadline {
             self.deadline_changed.notify_one();
         }
@@ -267,7 +267,7 @@ impl<C: Perform> Shard<C> {
         let handle = self.handle(node)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
         // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
-        let caught_up = tokio::time::timeout(METADATA_MAX, node.controller.catch_up(node.now())).await;
+        let caught_up = tokio::time::timeout(METADATA_TIMEOUT, node.controller.catch_up(node.now())).await;
         match caught_up {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
@@ -408,7 +408,7 @@ impl<C: Perform> Shard<C> {
 
     /// Lets everybody who waits know that there will be no answer.
     pub(super) async fn close(&self) {
-        *self.state.lock().await = State::Closed;
+        *self.state.lock().await = ShardState::Closed;
     }
 }
 

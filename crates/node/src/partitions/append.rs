@@ -10,7 +10,7 @@ use tailrace_types::{LeaderEpoch, TimestampMs};
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, PartitionHandle};
-use crate::taps::{TapRange, Wanted};
+use crate::taps::{TapRange, WantedBy};
 
 /// What is appended, and in which epoch alone, if that matters.
 struct Entry {
@@ -20,7 +20,7 @@ struct Entry {
 }
 
 enum What {
-    Batch { batch: Validated, guard: Option<VerificationGuard>, wanted: Wanted },
+    Batch { batch: Validated, guard: Option<VerificationGuard>, wanted: WantedBy },
     Marker(TransactionMarker),
 }
 
@@ -45,7 +45,7 @@ pub async fn append(
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
-    wanted: Wanted,
+    wanted: WantedBy,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted };
     append_entry(node, partition, Entry { what, only_in: None, now }).await
@@ -59,7 +59,7 @@ pub(crate) async fn append_in_epoch(
     epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
-    let what = What::Batch { batch, guard: None, wanted: Wanted::BY_NOBODY };
+    let what = What::Batch { batch, guard: None, wanted: WantedBy::NOBODY };
     append_entry(node, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
@@ -70,7 +70,7 @@ pub async fn append_verified(
     batch: Validated,
     guard: VerificationGuard,
     now: TimestampMs,
-    wanted: Wanted,
+    wanted: WantedBy,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: Some(guard), wanted };
     append_entry(node, partition, Entry { what, only_in: None, now }).await
@@ -121,7 +121,7 @@ async fn append_entry(
     partition: &Arc<PartitionHandle>,
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
-    partition.rouse();
+    partition.wake_up();
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || node.dirty.writes_may_block();
     if may_block {
         return append_on_worker(node, partition, entry).await;

@@ -29,11 +29,11 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Journal {
     disk: ServerDisk,
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<JournalState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct JournalState {
     /// The newest replica of each group.
     known: HashMap<RaftGroup, ReplicaId>,
     /// What is wrong with the file.
@@ -54,7 +54,7 @@ impl Journal {
             read_file(disk, &path, FILE_BYTES_MAX).map_err(|error| LogError::io("read", &path, error))?;
         let state = match read {
             Some(bytes) => decode(&bytes, &path)?,
-            None => State::default(),
+            None => JournalState::default(),
         };
         let journal = Self { disk: disk.clone(), path, state: Mutex::new(state) };
         let damage = journal.lock().damage.take();
@@ -112,7 +112,7 @@ impl Journal {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         // A record that was half written is written over.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ fn encode(group: RaftGroup, replica: ReplicaId) -> [u8; RECORD_BYTES] {
     record
 }
 
-fn decode(bytes: &[u8], path: &Path) -> Result<State, LogError> {
+fn decode(bytes: &[u8], path: &Path) -> Result<JournalState, LogError> {
     let (head, records) = bytes.split_at(bytes.len().min(HEAD_BYTES));
     let head_is_whole = head.len() == HEAD_BYTES
         && head[..8] == *MAGIC
@@ -169,7 +169,7 @@ fn decode(bytes: &[u8], path: &Path) -> Result<State, LogError> {
         let group = RaftGroup { topic: TopicId(topic), partition: PartitionId(partition) };
         known.insert(group, ReplicaId(u64::from_le_bytes(replica)));
     }
-    Ok(State { known, damage, bytes: (HEAD_BYTES + good * RECORD_BYTES) as u64 })
+    Ok(JournalState { known, damage, bytes: (HEAD_BYTES + good * RECORD_BYTES) as u64 })
 }
 
 #[cfg(test)]

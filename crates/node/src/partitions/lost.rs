@@ -13,7 +13,7 @@ use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::PartitionSlot;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time until the next question about a partition after it got another replica here; twice as long after each further one that is not
 /// forgiven.
@@ -83,7 +83,7 @@ struct Lost {
 
 /// Looks for such replicas for as long as the server runs.
 pub(crate) async fn replace_lost(node: Arc<Node>) {
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = tokio::time::interval(POLL_INTERVAL);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut tried = Tried::default();
     loop {

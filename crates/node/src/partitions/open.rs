@@ -74,7 +74,7 @@ fn offline(error: &OpenError, replica: Option<ReplicaId>) -> Offline {
 
 /// What this node has to have of a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum WantedReplica {
     Nothing,
     /// The only replica.
     Solo,
@@ -85,13 +85,13 @@ enum Wanted {
     },
 }
 
-fn wanted(topic: &TopicImage, id: &TopicPartition, node: NodeId) -> Wanted {
-    let Some(partition) = topic.partition(id.partition) else { return Wanted::Nothing };
-    let Some(own) = partition.present_on(node) else { return Wanted::Nothing };
+fn wanted(topic: &TopicImage, id: &TopicPartition, node: NodeId) -> WantedReplica {
+    let Some(partition) = topic.partition(id.partition) else { return WantedReplica::Nothing };
+    let Some(own) = partition.present_on(node) else { return WantedReplica::Nothing };
     if partition.founders == [own] && partition.replicas == [own] && !partition.is_reassigned() {
-        return Wanted::Solo;
+        return WantedReplica::Solo;
     }
-    Wanted::Replica { id: own, founders: partition.founders.clone() }
+    WantedReplica::Replica { id: own, founders: partition.founders.clone() }
 }
 
 impl Opener {
@@ -106,13 +106,13 @@ impl Opener {
     ) -> PartitionSlot {
         let wanted = wanted(topic, id, broker.node());
         let own = match &wanted {
-            Wanted::Nothing => return PartitionSlot::Elsewhere,
-            Wanted::Solo => None,
-            Wanted::Replica { id, .. } => Some(*id),
+            WantedReplica::Nothing => return PartitionSlot::Elsewhere,
+            WantedReplica::Solo => None,
+            WantedReplica::Replica { id, .. } => Some(*id),
         };
         let replica = match &wanted {
-            Wanted::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
-            Wanted::Nothing | Wanted::Solo => None,
+            WantedReplica::Replica { id, founders } => Some(replica_options(broker, *id, founders.clone())),
+            WantedReplica::Nothing | WantedReplica::Solo => None,
         };
         match self.open_core(topic, id, broker, replica, now) {
             Ok(mut core) => {
@@ -123,8 +123,7 @@ impl Opener {
                 let handle = PartitionHandle::new(id.clone(), group, core, self.context.clone());
                 handle.set_throttled(Throttled::of(&topic.config, id.partition));
                 // The first of the founders is to lead, unless another one does already.
-                let is_first =
-                    matches!(&wanted, Wanted::Replica { id, founders } if founders.first() == Some(id));
+                let is_first = matches!(&wanted, WantedReplica::Replica { id, founders } if founders.first() == Some(id));
                 handle.inbox.set_eager(is_first);
                 if let (Some(epoch), Some(own)) = (handle.leads(), topic.partition(id.partition)) {
                     let own = own.present_on(broker.node()).unwrap_or(own.founders[0]);
@@ -159,14 +158,16 @@ impl Opener {
     ) -> bool {
         let id = TopicPartition::new(topic.name.clone(), number);
         match (wanted(topic, &id, node), slot) {
-            (Wanted::Nothing, PartitionSlot::Elsewhere) => false,
-            (Wanted::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
+            (WantedReplica::Nothing, PartitionSlot::Elsewhere) => false,
+            (WantedReplica::Nothing, _) | (_, PartitionSlot::Elsewhere) => true,
             // A replica stays one, also when it is the last.
-            (Wanted::Solo, _) => false,
-            (Wanted::Replica { id, .. }, PartitionSlot::Offline(offline)) => {
+            (WantedReplica::Solo, _) => false,
+            (WantedReplica::Replica { id, .. }, PartitionSlot::Offline(offline)) => {
                 offline.replica.is_some_and(|tried| tried != id)
             }
-            (Wanted::Replica { id, .. }, PartitionSlot::Online(handle)) => handle.replica() != Some(id),
+            (WantedReplica::Replica { id, .. }, PartitionSlot::Online(handle)) => {
+                handle.replica() != Some(id)
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tailrace_replication::raft::Reliance;
+use tailrace_replication::raft::Lease;
 
 /// Of one replica. It is awake at first.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Sleep {
 #[derive(Debug, Default)]
 struct Relied {
     leads: bool,
-    nodes: Vec<Reliance>,
+    nodes: Vec<Lease>,
 }
 
 impl Sleep {
@@ -28,7 +28,7 @@ impl Sleep {
     }
 
     /// It has gone to sleep, as its leader or not, relying on `nodes`.
-    pub(crate) fn begin(&self, leads: bool, nodes: &[Reliance]) {
+    pub(crate) fn begin(&self, leads: bool, nodes: &[Lease]) {
         let mut relied = self.lock();
         relied.leads = leads;
         relied.nodes.clear();
@@ -44,7 +44,7 @@ impl Sleep {
     }
 
     /// True if it sleeps, and `holds` of what it relies on.
-    pub(crate) fn relies(&self, holds: impl FnOnce(&[Reliance]) -> bool) -> bool {
+    pub(crate) fn relies(&self, holds: impl FnOnce(&[Lease]) -> bool) -> bool {
         let relied = self.lock();
         self.hibernates() && holds(&relied.nodes)
     }

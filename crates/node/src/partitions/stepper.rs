@@ -80,7 +80,7 @@ fn step(partition: &Arc<PartitionHandle>) -> bool {
 fn step_core(partition: &PartitionHandle, core: &mut Core, received: Received) -> bool {
     let Some(replica) = core.replica() else { return false };
     let now = wall_clock();
-    replica.set_voucher(partition.voucher());
+    replica.set_lease(partition.lease());
     if let Some(spread_ticks) = received.wakes {
         replica.wake(spread_ticks);
     }

@@ -10,7 +10,7 @@ use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
 use crate::node::Node;
 use crate::start::RunningNode;
-use crate::taps::Wanted;
+use crate::taps::WantedBy;
 use crate::testing::start_in;
 
 struct Rig {
@@ -53,7 +53,7 @@ impl Rig {
         builder.push(self.node.now(), None, Some(value.as_bytes()), &[]).unwrap();
         let (header, bytes) = builder.build_with_header();
         let (now, batch) = (self.node.now(), Validated { header, bytes });
-        let appended = append(&self.node, &self.handle, batch, now, Wanted::BY_NOBODY).await.unwrap();
+        let appended = append(&self.node, &self.handle, batch, now, WantedBy::NOBODY).await.unwrap();
         if let Some(wait) = self.handle.wait_committed(&appended) {
             wait.await.unwrap();
         }

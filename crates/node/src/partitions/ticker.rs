@@ -1,6 +1,6 @@
 //! The ticker: lets time pass for the replicas of this node that are awake, and wakes those that rely on a node that is gone.
 //!
-//! It beats for the sleeping ones, as long as the stepper gets on: a node whose disk hangs must not vouch for anybody.
+//! It beats for the sleeping ones, as long as the stepper gets on: a node whose disk hangs must not renew its lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,16 +65,16 @@ impl Ticker {
 
     fn tick(&mut self) {
         self.ticks += 1;
-        let vouching = self.node.links.vouching();
-        self.connected_ticks += u32::from(vouching.hears_others());
-        let must_look = vouching.tick();
-        self.vouch();
+        let leases = self.node.links.leases();
+        self.connected_ticks += u32::from(leases.hears_others());
+        let must_look = leases.tick();
+        self.renew_lease();
         let table = Arc::clone(&self.node.topics());
         if !Arc::ptr_eq(&table, &self.table) || must_look || self.ticks.is_multiple_of(LOOK_TICKS) {
             self.table = table;
             self.look();
         }
-        for group in self.node.links.vouching().take_woken() {
+        for group in self.node.links.leases().take_woken() {
             if let Some(handle) = self.node.partition_of(group) {
                 list(&mut self.awake, &handle);
             }
@@ -83,8 +83,8 @@ impl Ticker {
     }
 
     /// Beats, unless a thread of the stepper has been at the same thing for an election's time.
-    fn vouch(&mut self) {
-        let vouching = self.node.links.vouching();
+    fn renew_lease(&mut self) {
+        let leases = self.node.links.leases();
         let progress = self.node.stepper.progress();
         self.progress.resize(progress.len(), (0, 0));
         for (before, now) in self.progress.iter_mut().zip(progress) {
@@ -92,19 +92,19 @@ impl Ticker {
             *before = (now, if is_stuck { before.1 + 1 } else { 0 });
         }
         let hangs = self.progress.iter().any(|(_, ticks)| *ticks >= self.election_ticks);
-        match (hangs, vouching.own()) {
+        match (hangs, leases.own()) {
             (true, Some(_)) => {
                 tracing::warn!("the disk is slow: partitions do not hibernate for now");
-                vouching.suspend();
+                leases.suspend();
                 self.wake(|handle| handle.sleep.leads());
             }
             (true, None) => {}
-            (false, None) => vouching.renew(),
-            (false, Some(voucher)) => {
+            (false, None) => leases.renew(),
+            (false, Some(lease)) => {
                 if self.ticks.is_multiple_of(self.heartbeat_ticks)
                     && let Some(peers) = self.node.links.peers()
                 {
-                    peers.beat(voucher);
+                    peers.beat(lease);
                 }
             }
         }
@@ -120,7 +120,7 @@ impl Ticker {
             }
         }
         let links = Arc::clone(&self.node.links);
-        self.wake(|handle| handle.sleep.relies(|nodes| !links.vouching().vouch_for(nodes)));
+        self.wake(|handle| handle.sleep.relies(|nodes| !links.leases().hold(nodes)));
     }
 
     /// Wakes sleeping replicas. Their elections are spread, if there are many.

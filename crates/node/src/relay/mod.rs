@@ -23,7 +23,7 @@ use self::queue::{Item, Producer, Pushed, Waiter};
 pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
-use self::wire::Answer;
+use self::wire::StoreAnswer;
 use crate::node::Node;
 pub use tailrace_peers::RequestKind;
 pub use tailrace_runtime::stopped;
@@ -37,7 +37,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// How often it is looked whether another node leads, while one does not answer.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
 /// that. Batches of one partition are stored in the order of these calls.
@@ -98,11 +98,11 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
         return fail(waiters, &NotRelayed::Failed);
     };
     match put(node, group, &Prepared { batches, deadline }).await {
-        Ok(Answer::Stored(stored)) if stored.len() == waiters.len() => {
+        Ok(StoreAnswer::Stored(stored)) if stored.len() == waiters.len() => {
             node.relay.set_producer(group, Some(producer));
             tell(waiters, &stored);
         }
-        Ok(Answer::Refused { stored, reason }) => {
+        Ok(StoreAnswer::Refused { stored, reason }) => {
             let mut told = waiters;
             let refused = told.split_off(stored.len().min(told.len()));
             tell(told, &stored);
@@ -155,7 +155,7 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
 }
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<Answer, NotRelayed> {
+async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<StoreAnswer, NotRelayed> {
     let mut pause = PAUSE_MIN;
     let mut reason = "no node leads the partition".to_owned();
     let mut put_once = false;
@@ -164,7 +164,7 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
             if let Some(node) = leader(here, group) {
                 put_once = true;
                 match put_to(here, node, group, prepared).await {
-                    Answer::Again(why) => reason = why,
+                    StoreAnswer::Again(why) => reason = why,
                     answer => return answer,
                 }
                 here.relay.retries.inc();
@@ -198,8 +198,8 @@ fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
 }
 
 /// One attempt. Ends early when another node is known to lead.
-async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> Answer {
-    let again = |reason: &dyn std::fmt::Display| Answer::Again(reason.to_string());
+async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
+    let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
     if node == here.id() {
         let stored = tokio::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
         return stored.unwrap_or_else(|error| again(&error));
@@ -209,7 +209,7 @@ async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Pre
     let left = prepared.deadline.saturating_duration_since(Instant::now());
     let moved = async {
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
             if leader(here, group).is_some_and(|leader| leader != node) {
                 return;
             }
@@ -217,7 +217,7 @@ async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Pre
     };
     tokio::select! {
         answer = peers.request(node, RequestKind::Append, body, left) => match answer {
-            Ok(answer) => Answer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
+            Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
             Err(error) => again(&error),
         },
         () = moved => again(&"the partition has another leader since"),

@@ -7,7 +7,7 @@ use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::{AppendError, Appended};
 use tailrace_types::RaftGroup;
 
-use super::wire::{self, Answer};
+use super::wire::{self, StoreAnswer};
 use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 use tailrace_peers::RequestError;
@@ -23,26 +23,26 @@ pub(crate) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, Reques
 }
 
 /// Appends the batches, one after the other, and waits until they are committed.
-pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<Bytes>) -> Answer {
+pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<Bytes>) -> StoreAnswer {
     let Some(topic) = here.topics().by_id(group.topic.0) else {
-        return Answer::Again("the node does not know the topic".to_owned());
+        return StoreAnswer::Again("the node does not know the topic".to_owned());
     };
     let handle = match topic.partition(group.partition.0) {
         Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Arc::clone(handle),
-        _ => return Answer::Again("another node leads the partition".to_owned()),
+        _ => return StoreAnswer::Again("another node leads the partition".to_owned()),
     };
     let (appended, ended) = append_all(&here, &topic, &handle, batches).await;
     let mut stored = Vec::with_capacity(appended.len());
     for appended in &appended {
         if let Err(reason) = committed(&handle, appended).await {
-            return Answer::Again(reason.to_owned());
+            return StoreAnswer::Again(reason.to_owned());
         }
         stored.push(appended.base_offset);
     }
     match ended {
-        None => Answer::Stored(stored),
-        Some(Ended::Again(reason)) => Answer::Again(reason),
-        Some(Ended::Refused(reason)) => Answer::Refused { stored, reason },
+        None => StoreAnswer::Stored(stored),
+        Some(Ended::Again(reason)) => StoreAnswer::Again(reason),
+        Some(Ended::Refused(reason)) => StoreAnswer::Refused { stored, reason },
     }
 }
 

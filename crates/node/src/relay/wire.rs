@@ -12,7 +12,7 @@ const GROUP_BYTES: usize = 20;
 
 /// What the leader says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum StoreAnswer {
     /// All are committed, beginning at these offsets.
     Stored(Vec<Offset>),
     /// Nothing is known for certain: the same request is to be put again, there or to another node.
@@ -53,7 +53,7 @@ pub(super) fn decode_request(mut from: Bytes) -> Option<(RaftGroup, Vec<Bytes>)>
     (!batches.is_empty()).then_some((group, batches))
 }
 
-impl Answer {
+impl StoreAnswer {
     pub(super) fn encode(&self) -> Bytes {
         let (outcome, stored, reason) = match self {
             Self::Stored(stored) => (0, &stored[..], ""),
@@ -102,13 +102,15 @@ mod tests {
         }
         let many = vec![Bytes::from_static(b"x"); BATCHES_MAX + 1];
         assert_eq!(decode_request(encode_request(group, &many)), None);
-        let answer = Answer::Refused { stored: vec![Offset(258)], reason: "no".to_owned() };
+        let answer = StoreAnswer::Refused { stored: vec![Offset(258)], reason: "no".to_owned() };
         assert_eq!(answer.encode()[..], b"\x02\x01\x02\x01\0\0\0\0\0\0no"[..]);
-        for answer in [answer, Answer::Stored(vec![Offset(1), Offset(2)]), Answer::Again("why".to_owned())] {
-            assert_eq!(Answer::decode(answer.encode()), Some(answer));
+        for answer in
+            [answer, StoreAnswer::Stored(vec![Offset(1), Offset(2)]), StoreAnswer::Again("why".to_owned())]
+        {
+            assert_eq!(StoreAnswer::decode(answer.encode()), Some(answer));
         }
         for bad in [&b""[..], b"\x00", b"\x00\x01\x00", b"\x03\x00", b"\x00\x06"] {
-            assert_eq!(Answer::decode(Bytes::from_static(bad)), None, "{bad:?}");
+            assert_eq!(StoreAnswer::decode(Bytes::from_static(bad)), None, "{bad:?}");
         }
     }
 }

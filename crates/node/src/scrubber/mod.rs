@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// How often the thread looks whether there is something to do, at least.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Damages of a round that are remembered for those who ask.
 const FOUND_MAX: usize = 100;
@@ -31,12 +31,12 @@ pub(crate) struct Scrubber {
 
 #[derive(Debug, Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<ScrubberState>,
     wake: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ScrubberState {
     stopping: bool,
     progress: Progress,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Progress {
     /// It has ended, and everything was read.
     pub(crate) complete: bool,
     /// What was found in this round, at most [`FOUND_MAX`].
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<DamageFound>,
     /// How much was found, also beyond that.
     pub(crate) found_total: usize,
     /// Partitions that could not be read, or not to their end; at most [`FOUND_MAX`].
@@ -86,7 +86,7 @@ impl Progress {
 
 /// Damage that was found.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct DamageFound {
     pub(crate) partition: String,
     pub(crate) file: String,
     pub(crate) position: u64,
@@ -117,7 +117,7 @@ impl Scrubber {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ScrubberState> {
         // Every critical section leaves the state consistent even if it were to panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

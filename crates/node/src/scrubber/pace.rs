@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tailrace_log::{LogError, Pace};
 
-use super::{LOOK, Shared};
+use super::{POLL_INTERVAL, Shared};
 use crate::node::Node;
 
 /// Longest time that a single piece costs. Bounds what an absurdly low rate can do.
@@ -68,7 +68,7 @@ impl Pace for Limited<'_> {
             if wait.is_zero() {
                 return Ok(());
             }
-            self.shared.wait(wait.min(LOOK));
+            self.shared.wait(wait.min(POLL_INTERVAL));
         }
     }
 }

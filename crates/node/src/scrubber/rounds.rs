@@ -7,7 +7,7 @@ use tailrace_log::{Damage, LogError, ScrubTarget, Scrubbed};
 
 use super::due::{Clock, Due};
 use super::pace::Limited;
-use super::{FOUND_MAX, Found, LOOK, NotRead, Progress, Scrubber, Shared, repair};
+use super::{DamageFound, FOUND_MAX, NotRead, POLL_INTERVAL, Progress, Scrubber, Shared, repair};
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
 use tailrace_runtime::disk::ServerDisk;
@@ -48,7 +48,7 @@ fn run(shared: &Shared, node: &Weak<Node>) {
             clock.ended(&due, is_whole);
         }
         drop((node, config));
-        shared.wait(LOOK);
+        shared.wait(POLL_INTERVAL);
     }
 }
 
@@ -188,7 +188,7 @@ fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
     let mut state = shared.lock();
     state.progress.found_total += 1;
     if state.progress.found.len() < FOUND_MAX {
-        state.progress.found.push(Found {
+        state.progress.found.push(DamageFound {
             partition: handle.id.to_string(),
             file: damage.file.display().to_string(),
             position: damage.position,

@@ -48,7 +48,7 @@ impl Acquisition {
 }
 
 /// A batch and where it lies.
-struct Place {
+struct ReadPosition {
     batch: FetchedBatch,
     position: u64,
     end: u64,
@@ -198,7 +198,7 @@ fn take(
 /// Batches of one extent, from its first on.
 struct Scanned {
     extent: Extent<ServerDisk>,
-    places: Vec<Place>,
+    places: Vec<ReadPosition>,
 }
 
 /// Looks at the batches of `extent`, until one ends at `enough` or beyond.
@@ -220,7 +220,7 @@ fn places_of(
     extent: &Extent<ServerDisk>,
     aborted: &[AbortedTransaction],
     enough: i64,
-) -> io::Result<Vec<Place>> {
+) -> io::Result<Vec<ReadPosition>> {
     let end = extent.bytes();
     let mut places = Vec::new();
     let (mut position, mut piece, mut piece_at) = (0, Vec::new(), 0);
@@ -243,7 +243,7 @@ fn places_of(
         let visible = has_records && !is_aborted(&header, aborted);
         let batch = FetchedBatch { first: header.base_offset, last, visible };
         let batch_end = position + header.total_bytes() as u64;
-        places.push(Place { batch, position, end: batch_end });
+        places.push(ReadPosition { batch, position, end: batch_end });
         if last.get().saturating_add(1) >= enough {
             break;
         }
@@ -262,7 +262,7 @@ fn is_aborted(header: &BatchHeader, aborted: &[AbortedTransaction]) -> bool {
 }
 
 /// How much to read at once, by the size of the last batch.
-fn next_piece(places: &[Place]) -> usize {
+fn next_piece(places: &[ReadPosition]) -> usize {
     let last = places.last().map_or(u64::MAX, |place| place.end - place.position);
     if last < 4096 { SCAN_BYTES } else { HEADER_BYTES }
 }

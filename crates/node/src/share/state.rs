@@ -18,21 +18,21 @@ use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
 /// How long a coordinator may take to move to another node.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COORDINATOR_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause until it is asked again.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
 pub(crate) async fn ask(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + COORDINATOR_TIMEOUT;
     loop {
         match ask_once(node, request.clone()).await {
             Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded))
                 if node.links.peers().is_some() && Instant::now() < deadline =>
             {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RETRY_PAUSE).await;
             }
             outcome => return outcome,
         }

@@ -14,7 +14,7 @@ use super::*;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
 use crate::start::RunningNode;
-use crate::taps::Wanted;
+use crate::taps::WantedBy;
 use crate::testing::start_in;
 
 struct Rig {
@@ -68,11 +68,11 @@ impl Rig {
         let (node, handle) = (self.node(), self.handle());
         let (batch, now) = (Validated { header, bytes }, node.now());
         let appended = match producer {
-            None => append(node, &handle, batch, now, Wanted::BY_NOBODY).await,
+            None => append(node, &handle, batch, now, WantedBy::NOBODY).await,
             // As if the transaction's coordinator had been asked.
             Some(_) => {
                 let guard = begin_verification(&handle, &header, false, now).await.unwrap();
-                append_verified(node, &handle, batch, guard, now, Wanted::BY_NOBODY).await
+                append_verified(node, &handle, batch, guard, now, WantedBy::NOBODY).await
             }
         };
         let appended = appended.unwrap();

@@ -8,11 +8,11 @@ use tokio::time::MissedTickBehavior;
 use crate::node::Node;
 
 /// How often the free bytes are asked for.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
 pub(crate) async fn watch(node: Arc<Node>) {
-    let mut ticks = tokio::time::interval(LOOK);
+    let mut ticks = tokio::time::interval(POLL_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut warned = false;
     loop {

@@ -26,7 +26,7 @@ pub(crate) use self::queue::TapQueues;
 pub(crate) use self::queue::TapRange;
 use crate::partitions::{PartitionHandle, Topic};
 
-/// Sinks of one server: each has a bit in [`Wanted`].
+/// Sinks of one server: each has a bit in [`WantedBy`].
 const SINKS_MAX: usize = 8;
 
 /// Pieces that are in memory at the same time for one sink, of all partitions: 16 MiB, more where batches are larger.
@@ -100,11 +100,11 @@ impl Committed {
 
 /// The sinks that want what is appended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted(u8);
+pub struct WantedBy(u8);
 
-impl Wanted {
+impl WantedBy {
     /// Nobody does.
-    pub const BY_NOBODY: Self = Self(0);
+    pub const NOBODY: Self = Self(0);
 
     fn numbers(self) -> impl Iterator<Item = usize> {
         (0..SINKS_MAX).filter(move |number| self.0 & (1 << number) != 0)
@@ -135,10 +135,10 @@ impl Taps {
     }
 
     /// Who wants the topic's records. `known_to`: a sink that has them already, since it appends them.
-    pub fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> Wanted {
+    pub fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> WantedBy {
         let wants = |tap: &Tap| known_to != Some(tap.sink.name()) && tap.sink.wants(topic);
         let bits = self.0.iter().enumerate().filter(|(_, tap)| wants(tap)).map(|(number, _)| 1 << number);
-        Wanted(bits.sum())
+        WantedBy(bits.sum())
     }
 
     fn queue<'a>(&self, partition: &'a PartitionHandle, number: usize) -> &'a TapQueue {

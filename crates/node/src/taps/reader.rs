@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
-use super::{Committed, NotTaken, Sink, TapRange, Taps, Wanted};
+use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
 use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
 use tailrace_runtime::residency::is_resident;
@@ -40,7 +40,7 @@ impl Taps {
         &self,
         node: &Arc<Node>,
         partition: &Arc<PartitionHandle>,
-        wanted: Wanted,
+        wanted: WantedBy,
         range: TapRange,
     ) {
         for number in wanted.numbers() {

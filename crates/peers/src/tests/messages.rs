@@ -160,7 +160,7 @@ async fn large_messages_arrive_and_larger_ones_than_a_frame_are_refused() {
 async fn a_beat_reaches_all_nodes_once() {
     let mut nodes = cluster(vec![Setup::new(1), Setup::new(2), Setup::new(3)]).await;
     let beat = |event| match event {
-        Event::Beat(from, voucher) => Some((from.0, voucher)),
+        Event::Beat(from, lease) => Some((from.0, lease)),
         _ => None,
     };
     nodes[0].peers.beat(77);

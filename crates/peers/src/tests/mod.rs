@@ -75,8 +75,8 @@ impl PeerReceiver for Recorder {
         self.note(Event::Raft(from, messages));
     }
 
-    fn beat(&self, from: NodeId, voucher: u64) {
-        self.note(Event::Beat(from, voucher));
+    fn beat(&self, from: NodeId, lease: u64) {
+        self.note(Event::Beat(from, lease));
     }
 
     fn leading(&self, from: NodeId, complete: bool, groups: Vec<(RaftGroup, LeaderEpoch)>) {

@@ -139,7 +139,7 @@ impl<D: Disk> Replica<D> {
             return;
         }
         if message.0.get_msg_type() == MessageType::MsgSnapshot {
-            self.rouse();
+            self.wake_up();
             return self.consider_offer(message.0, now);
         }
         if !self.waits_for_answer(&message.0) {

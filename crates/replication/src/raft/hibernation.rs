@@ -1,8 +1,8 @@
 //! Groups in which nothing happens stop ticking, and say nothing.
 //!
 //! A leader whose members all have the whole log, and know that it is committed, asks them in its heartbeats to hibernate. Who agrees
-//! stops its clock; once all have agreed, the leader stops its own. From then on the nodes vouch for each other: each one beats, once
-//! for all of its groups, with a number that is new at each start (its voucher). A replica wakes when a node that it relies on falls
+//! stops its clock; once all have agreed, the leader stops its own. From then on nodes hold leases: each one beats, once
+//! for all of its groups, with a number that is new at each start (that of its lease). A replica wakes when a node that it relies on falls
 //! silent, is lost, or beats with another number ([`Beats`]); when a message comes; and when anything is asked of it.
 //!
 //! Nothing that raft promises rests on this: who sleeps too long is late, who wakes too early has ticked in vain. Deliberately not
@@ -17,12 +17,12 @@ use tailrace_log::Disk;
 use tailrace_types::{NodeId, ReplicaId, TimestampMs};
 
 use super::replica::Replica;
-use super::state::{Reliance, Scene};
+use super::state::{Lease, SleepState};
 
 /// Election timeouts without anything to do after which a leader asks.
 const QUIET_TIMEOUTS: usize = 2;
 
-/// First byte of a heartbeat's context with which a leader asks, and of the answer that agrees. A voucher (8) and a raft index (8)
+/// First byte of a heartbeat's context with which a leader asks, and of the answer that agrees. The number of a lease (8) and a raft index (8)
 /// follow, little endian.
 const ASKS: u8 = 1;
 const AGREES: u8 = 2;
@@ -32,7 +32,7 @@ const NOTE_BYTES: usize = 17;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     agrees: bool,
-    voucher: u64,
+    lease: u64,
     index: u64,
 }
 
@@ -40,7 +40,7 @@ impl Note {
     fn encode(self) -> Bytes {
         let mut out = BytesMut::with_capacity(NOTE_BYTES);
         out.put_u8(if self.agrees { AGREES } else { ASKS });
-        out.put_u64_le(self.voucher);
+        out.put_u64_le(self.lease);
         out.put_u64_le(self.index);
         out.freeze()
     }
@@ -53,30 +53,30 @@ impl Note {
             _ => return None,
         };
         let context = std::mem::take(&mut message.context);
-        let (kind, voucher, index) = (context.first()?, context.get(1..9)?, context.get(9..NOTE_BYTES)?);
+        let (kind, lease, index) = (context.first()?, context.get(1..9)?, context.get(9..NOTE_BYTES)?);
         let number = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).ok();
         let expected = if agrees { AGREES } else { ASKS };
         let is_whole = *kind == expected && context.len() == NOTE_BYTES;
-        Some(Self { agrees, voucher: number(voucher)?, index: number(index)? }).filter(|_| is_whole)
+        Some(Self { agrees, lease: number(lease)?, index: number(index)? }).filter(|_| is_whole)
     }
 }
 
 impl<D: Disk> Replica<D> {
-    /// Lets the replica hibernate from now on: its node vouches for it with this number. `None`: it does not, and the replica stays
+    /// Lets the replica hibernate from now on: its node holds a lease with this number. `None`: it holds none, and the replica stays
     /// awake once it is.
-    pub fn set_voucher(&mut self, voucher: Option<u64>) {
-        self.hibernation.own = voucher;
+    pub fn set_lease(&mut self, lease: Option<u64>) {
+        self.hibernation.own = lease;
     }
 
     /// True if it needs no ticks until it is woken: whatever else is called wakes it if need be.
     pub fn hibernates(&self) -> bool {
-        self.hibernation.sleep.as_ref().is_some_and(|(scene, _)| *scene == self.scene())
+        self.hibernation.sleep.as_ref().is_some_and(|(sleep_state, _)| *sleep_state == self.sleep_state())
     }
 
-    /// The nodes on which a sleeping replica relies: [`Replica::wake`] is due as soon as [`Beats`] does not vouch for one of them.
-    pub fn relies_on(&self) -> &[Reliance] {
+    /// The nodes on which a sleeping replica relies: [`Replica::wake`] is due as soon as one of these leases does not hold any more ([`Beats`]).
+    pub fn relies_on(&self) -> &[Lease] {
         match &self.hibernation.sleep {
-            Some((scene, nodes)) if *scene == self.scene() => nodes,
+            Some((sleep_state, nodes)) if *sleep_state == self.sleep_state() => nodes,
             _ => &[],
         }
     }
@@ -86,7 +86,7 @@ impl<D: Disk> Replica<D> {
     /// where there are many such groups.
     pub fn wake(&mut self, spread_ticks: usize) {
         let slept = self.hibernates();
-        self.rouse();
+        self.wake_up();
         if !slept || self.node.raft.state != StateRole::Follower {
             return;
         }
@@ -129,10 +129,10 @@ impl<D: Disk> Replica<D> {
     /// After a tick: a leader counts how long nothing has happened, and asks its members to hibernate in the heartbeats that are due.
     pub(super) fn tick_hibernation(&mut self) {
         // What woke it without a message has left this behind.
-        self.rouse();
+        self.wake_up();
         let index = self.node.raft.raft_log.last_index();
         let before = std::mem::replace(&mut self.hibernation.quiet_at, index);
-        let (Some(voucher), true) = (self.hibernation.own, before == index && self.is_quiet()) else {
+        let (Some(lease), true) = (self.hibernation.own, before == index && self.is_quiet()) else {
             self.hibernation.quiet_ticks = 0;
             self.hibernation.agreed.clear();
             return;
@@ -141,7 +141,7 @@ impl<D: Disk> Replica<D> {
         if self.hibernation.quiet_ticks < QUIET_TIMEOUTS * self.options.election_ticks {
             return;
         }
-        let note = Note { agrees: false, voucher, index }.encode();
+        let note = Note { agrees: false, lease, index }.encode();
         for message in &mut self.outgoing {
             if message.get_msg_type() == MessageType::MsgHeartbeat && message.commit == index {
                 message.context = note.clone();
@@ -155,7 +155,7 @@ impl<D: Disk> Replica<D> {
         let (from, term) = (message.from, message.term);
         let note = Note::take(&mut message).filter(|_| term == self.node.raft.term);
         if note.is_none() {
-            self.rouse();
+            self.wake_up();
         }
         // A message that raft does not take is as good as lost.
         let _ = self.engine(|node| node.step(message));
@@ -170,7 +170,7 @@ impl<D: Disk> Replica<D> {
     fn note_agreement(&mut self, from: u64, note: Note) {
         let is_asked = self.hibernation.own.is_some() && self.hibernation.quiet_at == note.index;
         if is_asked && self.is_quiet() && self.has_settled(note.index) {
-            self.hibernation.agreed.insert(from, note.voucher);
+            self.hibernation.agreed.insert(from, note.lease);
             self.sleep_if_all_agree();
         }
     }
@@ -180,15 +180,15 @@ impl<D: Disk> Replica<D> {
         let raft = &self.node.raft;
         let follows = raft.state == StateRole::Follower && raft.leader_id == leader;
         let (Some(own), true) = (self.hibernation.own, follows && self.has_settled(note.index)) else {
-            return self.rouse();
+            return self.wake_up();
         };
-        let reliance = Reliance { node: ReplicaId(leader).node(), voucher: note.voucher };
-        self.hibernation.sleep = Some((self.scene(), vec![reliance]));
+        let lease = Lease { node: ReplicaId(leader).node(), number: note.lease };
+        self.hibernation.sleep = Some((self.sleep_state(), vec![lease]));
         let answer = self.outgoing.iter_mut().rev();
         let mut answer =
             answer.filter(|m| m.get_msg_type() == MessageType::MsgHeartbeatResponse && m.to == leader);
         if let Some(answer) = answer.next() {
-            answer.context = Note { agrees: true, voucher: own, index: note.index }.encode();
+            answer.context = Note { agrees: true, lease: own, index: note.index }.encode();
         }
     }
 
@@ -196,13 +196,12 @@ impl<D: Disk> Replica<D> {
         let own = self.options.id.0;
         let agreed = &self.hibernation.agreed;
         let others = self.node.raft.prs().iter().map(|(id, _)| *id).filter(|id| *id != own);
-        let relied = others.map(|id| {
-            agreed.get(&id).map(|voucher| Reliance { node: ReplicaId(id).node(), voucher: *voucher })
-        });
+        let relied = others
+            .map(|id| agreed.get(&id).map(|lease| Lease { node: ReplicaId(id).node(), number: *lease }));
         if self.hibernation.quiet_ticks >= QUIET_TIMEOUTS * self.options.election_ticks
             && let Some(relied) = relied.collect::<Option<Vec<_>>>()
         {
-            self.hibernation.sleep = Some((self.scene(), relied));
+            self.hibernation.sleep = Some((self.sleep_state(), relied));
         }
     }
 
@@ -229,7 +228,7 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Ends its sleep, if it sleeps. A leader gets a whole election timeout to hear of its members again.
-    pub(super) fn rouse(&mut self) {
+    pub(super) fn wake_up(&mut self) {
         if self.hibernation.sleep.take().is_none() {
             return;
         }
@@ -240,9 +239,9 @@ impl<D: Disk> Replica<D> {
         }
     }
 
-    fn scene(&self) -> Scene {
+    fn sleep_state(&self) -> SleepState {
         let raft = &self.node.raft;
-        Scene {
+        SleepState {
             term: raft.term,
             state: raft.state,
             leader: raft.leader_id,
@@ -253,7 +252,7 @@ impl<D: Disk> Replica<D> {
     }
 }
 
-/// Which nodes vouch for their sleeping replicas, as far as one node has heard.
+/// Which nodes' leases hold, as far as one node has heard.
 #[derive(Clone, Debug)]
 pub struct Beats {
     silence_ticks: u32,
@@ -262,20 +261,20 @@ pub struct Beats {
 
 #[derive(Clone, Copy, Debug)]
 struct Beat {
-    voucher: u64,
+    lease: u64,
     silent_ticks: u32,
 }
 
 impl Beats {
-    /// A node that has not beaten for `silence_ticks` vouches for nothing any more.
+    /// A node that has not beaten for `silence_ticks` has no lease any more.
     pub fn new(silence_ticks: u32) -> Self {
         Self { silence_ticks, nodes: BTreeMap::new() }
     }
 
     /// A node has beaten. True if it beat with another number before: who relied on that has to wake.
-    pub fn heard(&mut self, node: NodeId, voucher: u64) -> bool {
-        let before = self.nodes.insert(node, Beat { voucher, silent_ticks: 0 });
-        before.is_some_and(|before| before.voucher != voucher)
+    pub fn heard(&mut self, node: NodeId, lease: u64) -> bool {
+        let before = self.nodes.insert(node, Beat { lease, silent_ticks: 0 });
+        before.is_some_and(|before| before.lease != lease)
     }
 
     /// The link to a node is down. True if anybody may rely on it.
@@ -294,14 +293,14 @@ impl Beats {
         self.nodes.len() < before
     }
 
-    /// True if no node vouches for anything.
+    /// True if no lease holds.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
     /// True as long as the node beats with that number.
-    pub fn vouches(&self, reliance: &Reliance) -> bool {
-        self.nodes.get(&reliance.node).is_some_and(|beat| beat.voucher == reliance.voucher)
+    pub fn holds(&self, lease: &Lease) -> bool {
+        self.nodes.get(&lease.node).is_some_and(|beat| beat.lease == lease.number)
     }
 }
 
@@ -309,38 +308,38 @@ impl Beats {
 mod tests {
     use super::*;
 
-    const RELIANCE: Reliance = Reliance { node: NodeId(1), voucher: 7 };
+    const LEASE: Lease = Lease { node: NodeId(1), number: 7 };
 
     #[test]
-    fn a_node_vouches_while_it_beats_with_its_number() {
+    fn a_node_holds_while_it_beats_with_its_number() {
         let mut beats = Beats::new(3);
-        assert!(!beats.vouches(&RELIANCE));
+        assert!(!beats.holds(&LEASE));
         assert!(!beats.heard(NodeId(1), 7));
-        assert!(beats.vouches(&RELIANCE));
+        assert!(beats.holds(&LEASE));
         for _ in 0..3 {
             assert!(!beats.tick());
         }
         assert!(!beats.heard(NodeId(1), 7), "the same number is no news");
         for _ in 0..3 {
-            assert!(!beats.tick() && beats.vouches(&RELIANCE));
+            assert!(!beats.tick() && beats.holds(&LEASE));
         }
-        assert!(beats.tick() && !beats.vouches(&RELIANCE));
+        assert!(beats.tick() && !beats.holds(&LEASE));
         assert!(!beats.tick() && !beats.lost(NodeId(1)), "told once");
     }
 
     #[test]
-    fn a_node_that_started_anew_vouches_for_nothing_that_was_before() {
+    fn a_node_that_started_anew_holds_for_nothing_that_was_before() {
         let mut beats = Beats::new(3);
         beats.heard(NodeId(1), 7);
         assert!(beats.heard(NodeId(1), 8));
-        assert!(!beats.vouches(&RELIANCE));
+        assert!(!beats.holds(&LEASE));
         assert!(beats.lost(NodeId(1)));
         assert!(!beats.heard(NodeId(1), 7), "who relied on it was woken when it was lost");
     }
 
     #[test]
     fn a_note_comes_back_and_raft_does_not_see_it() {
-        let note = Note { agrees: false, voucher: 3, index: 9 };
+        let note = Note { agrees: false, lease: 3, index: 9 };
         let mut message = Message::default();
         message.set_msg_type(MessageType::MsgHeartbeat);
         message.context = note.encode();

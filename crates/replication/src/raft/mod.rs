@@ -57,6 +57,6 @@ pub use options::ReplicaOptions;
 pub use replica::{Counters, Replica, Role};
 #[cfg(feature = "deliberate-bugs")]
 pub use state::DeliberateBug;
-pub use state::Reliance;
+pub use state::Lease;
 pub use tailrace_types::ReplicaId;
 pub use wire::{TERM_MAX, WireError};

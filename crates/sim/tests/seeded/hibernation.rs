@@ -20,7 +20,7 @@ struct Node {
     disk: SimDisk,
     replica: Option<Replica<SimDisk>>,
     beats: Beats,
-    voucher: u64,
+    lease: u64,
 }
 
 /// Three nodes, the messages between them, and what happens to those.
@@ -50,7 +50,7 @@ impl Nodes {
         let node = |number| {
             let disk = disk();
             let replica = Some(start(&disk, number, seed * 3 + number as u64));
-            Node { disk, replica, beats: Beats::new(SILENCE_TICKS), voucher: number as u64 }
+            Node { disk, replica, beats: Beats::new(SILENCE_TICKS), lease: number as u64 }
         };
         let nodes = (0..3).map(node).collect();
         let rng = Rng::new(seed);
@@ -70,15 +70,15 @@ impl Nodes {
                     && !self.is_apart(number, other)
                     && !(self.is_lossy && self.rng.percent(20))
                 {
-                    let voucher = self.nodes[other].voucher;
-                    self.nodes[number].beats.heard(NodeId(other as i32), voucher);
+                    let lease = self.nodes[other].lease;
+                    self.nodes[number].beats.heard(NodeId(other as i32), lease);
                 }
             }
             let node = &mut self.nodes[number];
             node.beats.tick();
             let Some(replica) = &mut node.replica else { continue };
-            replica.set_voucher(Some(node.voucher));
-            if replica.relies_on().iter().any(|reliance| !node.beats.vouches(reliance)) {
+            replica.set_lease(Some(node.lease));
+            if replica.relies_on().iter().any(|lease| !node.beats.holds(lease)) {
                 replica.wake(0);
             }
             replica.tick(NOW);
@@ -134,7 +134,7 @@ impl Nodes {
         if self.nodes[number].replica.is_none() {
             self.starts += 1;
             let node = &mut self.nodes[number];
-            (node.voucher, node.beats) = (self.starts, Beats::new(SILENCE_TICKS));
+            (node.lease, node.beats) = (self.starts, Beats::new(SILENCE_TICKS));
             node.replica = Some(start(&node.disk, number, self.starts));
         }
     }

@@ -15,7 +15,7 @@ use crate::controller::Executed;
 use crate::node::Node;
 
 /// Time between two looks for the leaders of new partitions.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Topics that one request asks about; more have their leaders a little later.
 const TOPICS_MAX: usize = 1000;
@@ -53,7 +53,7 @@ async fn known_here(node: &Arc<Node>, change: &ChangeKnown, deadline: Instant) {
     }
     for id in change.topics.iter().take(TOPICS_MAX).filter_map(|text| TopicId::parse(text)) {
         while Instant::now() < deadline && !has_leaders(node, id) {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }

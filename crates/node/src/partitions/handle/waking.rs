@@ -17,31 +17,31 @@ impl PartitionHandle {
     /// The replica is awake. One that led in its sleep and does so no more, without a word to its members, has these woken.
     pub(super) fn awake(&self, ceases: bool) {
         if self.sleep.end() && ceases {
-            self.context.links.vouching().renew();
+            self.context.links.leases().renew();
         }
-        self.context.links.vouching().woke(self.group);
+        self.context.links.leases().woke(self.group);
     }
 
     /// To be called before a sleeping leader is asked for something that may block.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake_up(&self) {
         if self.sleep.hibernates() && self.leads().is_some() {
             self.inbox.wake(0);
-            self.context.links.vouching().woke(self.group);
+            self.context.links.leases().woke(self.group);
         }
     }
 
     /// True if the replica sleeps and must not: a node that it relies on is gone. It wakes with the next step.
     pub(crate) fn must_wake(&self) -> bool {
-        let must = self.sleep.hibernates()
-            && self.sleep.relies(|nodes| !self.context.links.vouching().vouch_for(nodes));
+        let must =
+            self.sleep.hibernates() && self.sleep.relies(|nodes| !self.context.links.leases().hold(nodes));
         if must {
             self.inbox.wake(0);
         }
         must
     }
 
-    /// With what its node vouches for it while it sleeps.
-    pub(crate) fn voucher(&self) -> Option<u64> {
-        self.context.links.vouching().own()
+    /// The number of its node's lease while it sleeps.
+    pub(crate) fn lease(&self) -> Option<u64> {
+        self.context.links.leases().own()
     }
 }

@@ -7,16 +7,16 @@ use tailrace_types::NodeId;
 
 /// A node that a sleeping replica relies on, and the number with which it has to beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reliance {
+pub struct Lease {
     /// The node.
     pub node: NodeId,
-    /// Its voucher.
-    pub voucher: u64,
+    /// The number of its lease.
+    pub number: u64,
 }
 
 /// What raft was when a replica went to sleep. Whatever changes it wakes the replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scene {
+pub(crate) struct SleepState {
     pub(crate) term: u64,
     pub(crate) state: StateRole,
     pub(crate) leader: u64,
@@ -28,12 +28,12 @@ pub(crate) struct Scene {
 /// Where a replica stands.
 #[derive(Debug, Default)]
 pub(crate) struct Hibernation {
-    /// Its own node's voucher, while that vouches.
+    /// The number of its own node's lease, while that holds.
     pub(crate) own: Option<u64>,
     pub(crate) quiet_ticks: usize,
     /// Where its log ended at the last tick.
     pub(crate) quiet_at: u64,
-    /// Members that have agreed, with the vouchers of their nodes.
+    /// Members that have agreed, with the numbers of their nodes' leases.
     pub(crate) agreed: BTreeMap<u64, u64>,
-    pub(crate) sleep: Option<(Scene, Vec<Reliance>)>,
+    pub(crate) sleep: Option<(SleepState, Vec<Lease>)>,
 }

@@ -17,8 +17,8 @@ use tailrace_types::LogEnd;
 #[cfg(feature = "deliberate-bugs")]
 pub use bug::DeliberateBug;
 pub(super) use fetch::Fetch;
-pub use hibernation::Reliance;
-pub(super) use hibernation::{Hibernation, Scene};
+pub use hibernation::Lease;
+pub(super) use hibernation::{Hibernation, SleepState};
 pub(super) use mending::{Mending, RELUCTANCE, Repair, lost_range};
 pub(super) use offers::{IDLE_TIMEOUTS, Offer, Offers};
 

@@ -1,20 +1,20 @@
-//! Who vouches for whose sleeping replicas: this node for its own, and the others, as far as was heard, for theirs.
+//! Leases on sleeping replicas: this node's own, which it renews, and those of the others, as far as was heard.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tailrace_replication::raft::{Beats, Reliance};
+use tailrace_replication::raft::{Beats, Lease};
 use tailrace_types::{NodeId, RaftGroup};
 
 use tailrace_runtime::random;
 
-/// No voucher: the node vouches for nothing at the moment.
+/// No number: the node has no lease at the moment.
 const NONE: u64 = 0;
 
 /// What one node knows.
 #[derive(Debug)]
-pub(crate) struct Vouching {
-    /// Its own voucher. New at each start, and whenever a sleeping leader ceases to be one without a word to its members.
+pub(crate) struct Leases {
+    /// The number of its own lease. New at each start, and whenever a sleeping leader ceases to be one without a word to its members.
     own: AtomicU64,
     beats: Mutex<Beats>,
     /// A node that others may rely on is not there any more, or was started anew.
@@ -23,7 +23,7 @@ pub(crate) struct Vouching {
     woken: Mutex<Vec<RaftGroup>>,
 }
 
-impl Vouching {
+impl Leases {
     pub(crate) fn new(silence_ticks: u32) -> Self {
         Self {
             own: AtomicU64::new(fresh()),
@@ -33,7 +33,7 @@ impl Vouching {
         }
     }
 
-    /// Its own voucher, while it vouches.
+    /// The number of its own lease, while it is renewed.
     pub(crate) fn own(&self) -> Option<u64> {
         Some(self.own.load(Ordering::Acquire)).filter(|own| *own != NONE)
     }
@@ -43,13 +43,13 @@ impl Vouching {
         self.own.store(fresh(), Ordering::Release);
     }
 
-    /// Vouches for nothing until [`Vouching::renew`].
+    /// Holds no lease until [`Leases::renew`].
     pub(crate) fn suspend(&self) {
         self.own.store(NONE, Ordering::Release);
     }
 
-    pub(crate) fn heard(&self, node: NodeId, voucher: u64) {
-        let is_new = lock(&self.beats).heard(node, voucher);
+    pub(crate) fn heard(&self, node: NodeId, lease: u64) {
+        let is_new = lock(&self.beats).heard(node, lease);
         self.changed.fetch_or(is_new, Ordering::AcqRel);
     }
 
@@ -64,9 +64,9 @@ impl Vouching {
         self.changed.swap(false, Ordering::AcqRel) || fell_silent
     }
 
-    pub(crate) fn vouch_for(&self, reliances: &[Reliance]) -> bool {
+    pub(crate) fn hold(&self, leases: &[Lease]) -> bool {
         let beats = lock(&self.beats);
-        reliances.iter().all(|reliance| beats.vouches(reliance))
+        leases.iter().all(|lease| beats.holds(lease))
     }
 
     /// True if another node is there.
