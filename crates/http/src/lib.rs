@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -18,14 +19,13 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tailrace_env::sync::Notify;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 
+use tailrace_env::aside::Aside;
+use tailrace_env::metrics::Metrics;
 use tailrace_node::Node;
 use tailrace_node::cluster;
-use tailrace_runtime::aside::Aside;
-use tailrace_runtime::metrics::Metrics;
-use tailrace_runtime::task;
 use tailrace_runtime::tls::{HandshakeError, Tls};
 use tailrace_runtime::transport::ByteStream;
 
@@ -88,30 +88,32 @@ pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "accepting an HTTP connection failed");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
         places.make_room().await;
         let place = places.take();
-        let server = Arc::clone(&server);
-        tokio::spawn(task(async move {
-            let evicted = Arc::clone(&place.0);
-            tokio::select! {
-                () = serve_one(stream, peer, &place, server) => {}
-                () = evicted.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
-            }
-        }));
+        task::spawn(serve_one(stream, peer, place, Arc::clone(&server)));
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, place: &ConnectionPlace, server: Arc<HttpServer>) {
+async fn serve_one(stream: TcpStream, peer: SocketAddr, place: ConnectionPlace, server: Arc<HttpServer>) {
+    let taken = Arc::clone(&place.0);
+    select! {
+        () = secure_and_serve(stream, peer, Arc::clone(&taken), server) => {}
+        () = taken.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
+    }
+    drop(place);
+}
+
+async fn secure_and_serve(stream: TcpStream, peer: SocketAddr, place: Arc<Taken>, server: Arc<HttpServer>) {
     // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
     if stream.set_nodelay(true).is_err() {
         return;
     }
     match secure(stream, &server).await {
-        Ok(stream) => serve_connection(stream, peer, Arc::clone(&place.0), server).await,
+        Ok(stream) => serve_connection(stream, peer, place, server).await,
         Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
     }
 }
@@ -216,7 +218,7 @@ async fn serve_connection(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     // What becomes a WebSocket goes on by itself, without these limits. How the connection ended concerns only its client.
-    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+    let _ = time::timeout(CONNECTION_TIMEOUT, connection).await;
 }
 
 /// Where there is a page, a request for it is answered, whatever else it asks for.

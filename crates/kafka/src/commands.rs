@@ -1,17 +1,17 @@
 //! What the admin APIs share: commands to the controller, refusals with a text, and deadlines.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::task;
+use tailrace_env::time::Duration;
 
+use tailrace_env::time::Instant;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::{Command, MetadataImage};
-use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::errors::command_code;
 use tailrace_node::ask::known_to_all;
 use tailrace_node::controller::CommandError;
-use tailrace_runtime::task;
 
 /// Items of one request that are answered one by one with more bytes than they arrived in. More are refused, so that
 /// an answer cannot outgrow its request without bound. Kafka's controller stops at the same number.
@@ -89,7 +89,7 @@ impl Context {
                 }
             }
         };
-        match tokio::spawn(task(work)).await {
+        match task::spawn(work).await {
             Ok(outcome) => Ok(outcome?),
             Err(error) => {
                 tracing::error!(%error, "a controller command panicked");

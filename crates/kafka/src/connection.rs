@@ -14,11 +14,12 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, time};
 
 use bytes::{Bytes, BytesMut};
+use tailrace_env::time::Sleep;
 use tailrace_kafka_wire::ApiKey;
-use tokio::time::Sleep;
 
 use crate::closed::Closed;
 use crate::context::Decided;
@@ -27,8 +28,8 @@ use crate::half_read::Held;
 use crate::outbox::{Outbox, ReplyPart};
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
-use tailrace_runtime::aside::TURN;
-use tailrace_runtime::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
+use tailrace_env::aside::TURN;
+use tailrace_env::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
 use tailrace_runtime::transport::Transport;
 
 /// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
@@ -153,7 +154,7 @@ impl Connection {
             replies_bytes: 0,
             waiting_bytes: 0,
             outbox,
-            limits: Box::pin(tokio::time::sleep(LIMITS_INTERVAL)),
+            limits: Box::pin(time::sleep(LIMITS_INTERVAL)),
             last_request: Instant::now(),
             stopping: false,
             session: Arc::new(ClientSession::new(peer, local)),
@@ -167,7 +168,7 @@ impl Connection {
         let closed = loop {
             let serving = !self.stopping;
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
-            tokio::select! {
+            select! {
                 Err(closed) = turns => break closed,
                 _ = stopping.changed(), if serving => self.stopping = true,
             }
@@ -417,7 +418,7 @@ impl Connection {
     fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
         while self.limits.as_mut().poll(cx).is_ready() {
             self.check_limits()?;
-            self.limits.as_mut().reset(tokio::time::Instant::now() + LIMITS_INTERVAL);
+            self.limits.as_mut().reset(time::Instant::now() + LIMITS_INTERVAL);
         }
         Poll::Pending
     }

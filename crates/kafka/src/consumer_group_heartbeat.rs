@@ -39,7 +39,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> (String, ConsumerHeartbeat) {
     let joins_without_id = request.member_id.is_empty() && request.member_epoch == 0;
     let member = if joins_without_id && context.version() < OWN_MEMBER_ID_FROM {
-        TopicId(tailrace_runtime::random::bytes16()).to_string()
+        TopicId(tailrace_env::random::bytes16()).to_string()
     } else {
         request.member_id
     };

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailrace_env::budget::Reservation;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 use tailrace_log::Extent;
 use tailrace_node::Node;
-use tailrace_runtime::budget::Reservation;
-use tailrace_runtime::disk::ServerDisk;
+use tailrace_node::NodeDisk;
 
 use crate::closed::Closed;
 use crate::outbox::ReplyPart;
@@ -84,7 +84,7 @@ impl Context {
     pub(crate) fn reply_with_files<R: Response>(
         &self,
         response: &R,
-        files: &[Extent<ServerDisk>],
+        files: &[Extent<NodeDisk>],
     ) -> Result<Vec<ReplyPart>, Closed> {
         let frame = response_frame(self.header.correlation_id, self.version(), response)
             .map_err(|error| Closed::Protocol(format!("an answer could not be encoded: {error}")))?;
@@ -135,7 +135,7 @@ impl Charges<'_> {
     }
 }
 
-pub(crate) fn parts_of(frame: Frame, files: &[Extent<ServerDisk>]) -> Vec<ReplyPart> {
+pub(crate) fn parts_of(frame: Frame, files: &[Extent<NodeDisk>]) -> Vec<ReplyPart> {
     let part = |part| match part {
         Part::Bytes(bytes) => ReplyPart::Bytes(bytes),
         Part::External { tag, .. } => ReplyPart::File(files[tag as usize].clone()),

@@ -14,7 +14,7 @@ use tailrace_types::{NodeId, TopicId};
 use crate::commands::{Deadline, ITEMS_MAX, Mode, Refusal};
 use crate::context::Context;
 use crate::replicas::check_assignment;
-use tailrace_runtime::random;
+use tailrace_env::random;
 
 pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let mode = Mode::validate_only(request.validate_only);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tailrace_env::budget::Reservation;
 use tailrace_kafka_wire::{ApiKey, MEMORY_BYTES_PER_FRAME_BYTE, Reader, RequestHeader};
-use tailrace_runtime::budget::Reservation;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decoded_bytes_max};

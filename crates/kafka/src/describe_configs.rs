@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_config::{ConfigSynonym, DescribedConfig};
 use tailrace_kafka_wire::ErrorCode;
@@ -41,7 +42,7 @@ pub(crate) async fn handle(
     let mut charges = context.charges();
     for (number, wanted) in request.resources.into_iter().enumerate() {
         if number % TURN == TURN - 1 {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
         let described = if charges.is_full() {
             Err(Refusal::too_long())

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_log_dirs_request::DescribeLogDirsRequest;
@@ -30,9 +31,8 @@ pub(crate) async fn handle(
         wanted
     });
     // Asking for the room on a disk may block.
-    let described = tokio::task::spawn_blocking(move || {
-        describe(&context.node().topics(), &context.node().data_dir, wanted)
-    });
+    let described =
+        task::spawn_blocking(move || describe(&context.node().topics(), &context.node().data_dir, wanted));
     match described.await {
         Ok(result) => DescribeLogDirsResponse { results: vec![result], ..Default::default() },
         Err(error) => {

@@ -5,9 +5,9 @@
 
 use tailrace_types::{LeaderEpoch, Offset};
 
-use tailrace_runtime::disk::ServerDisk;
+use tailrace_node::NodeDisk;
 
-type Reader = tailrace_replication::PartitionReader<ServerDisk>;
+type Reader = tailrace_replication::PartitionReader<NodeDisk>;
 
 /// The epoch of the record at `offset`, or the one that the next record will get.
 pub(crate) fn epoch_at(reader: &Reader, offset: Offset) -> LeaderEpoch {

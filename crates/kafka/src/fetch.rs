@@ -4,10 +4,13 @@
 //! records are slices of segment files, which the outbox sends by sendfile.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
 use bytes::Bytes;
 use tailrace_config::ReplicaSelector;
+use tailrace_env::sync::Notify;
+use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
@@ -17,8 +20,6 @@ use tailrace_kafka_wire::{ErrorCode, Reader, Records};
 use tailrace_log::Extent;
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{NodeId, Offset};
-use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
@@ -28,10 +29,10 @@ use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Node;
+use tailrace_node::NodeDisk;
 use tailrace_node::partitions::{
     Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadTerms, TopicTable,
 };
-use tailrace_runtime::disk::ServerDisk;
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
@@ -134,9 +135,9 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
         if is_enough(&found, &terms) || Instant::now() >= terms.deadline || *stopping.borrow() {
             return respond(&context, turn, found, &terms);
         }
-        tokio::select! {
+        select! {
             () = notify.notified() => {}
-            () = tokio::time::sleep_until(terms.deadline) => {}
+            () = time::sleep_until(terms.deadline) => {}
             _ = stopping.changed() => {}
         }
     }
@@ -277,7 +278,7 @@ fn partition_data(
     want: &PartitionWanted,
     found: PartitionRead,
     terms: &Terms,
-    files: &mut Vec<Extent<ServerDisk>>,
+    files: &mut Vec<Extent<NodeDisk>>,
 ) -> PartitionData {
     let mut data = PartitionData {
         partition_index: want.partition,

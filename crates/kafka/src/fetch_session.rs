@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
@@ -236,7 +236,7 @@ impl FetchSessions {
 /// A random id, so that a client of an earlier process does not hit upon another's session.
 fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
     for _ in 0..16 {
-        let id = i32::try_from(tailrace_runtime::random::u64() >> 33).unwrap_or(0);
+        let id = i32::try_from(tailrace_env::random::u64() >> 33).unwrap_or(0);
         if id != 0 && !sessions.contains_key(&id) {
             return Some(id);
         }
@@ -419,6 +419,7 @@ mod tests {
 
     #[test]
     fn all_sessions_together_remember_a_bounded_number_of_partitions() {
+        tailrace_runtime::install();
         let sessions = sessions();
         let large = || request(0, 0, "t", 0..100_000);
         let ids: Vec<_> = (0..5).map(|_| session_id(&sessions, large()).expect("a turn")).collect();
@@ -436,6 +437,7 @@ mod tests {
 
     #[test]
     fn names_that_no_topic_can_have_are_not_remembered() {
+        tailrace_runtime::install();
         let sessions = sessions();
         let id = session_id(&sessions, request(0, 0, "t", 0..1)).expect("a turn");
         let long = "x".repeat(30_000);

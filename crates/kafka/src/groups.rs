@@ -157,7 +157,7 @@ impl Context {
 
 /// A member id that nobody has: the client's name, or its static identity, and random digits.
 pub(crate) fn fresh_member_id(prefix: &str) -> Arc<str> {
-    format!("{prefix}-{}", uuid_text(tailrace_runtime::random::bytes16())).into()
+    format!("{prefix}-{}", uuid_text(tailrace_env::random::bytes16())).into()
 }
 
 /// 16 random bytes as a UUID of version 4 (RFC 9562).
@@ -225,6 +225,7 @@ mod tests {
 
     #[test]
     fn member_ids_end_in_a_uuid_of_version_4() {
+        tailrace_runtime::install();
         assert_eq!(uuid_text([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
         assert_ne!(fresh_member_id("a"), fresh_member_id("a"));
     }

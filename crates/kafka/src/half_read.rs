@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// Memory that half-read small frames may take.
 pub(crate) const HALF_READ_BYTES_MAX: usize = 32 << 20;
@@ -96,7 +96,7 @@ impl Table {
         let most = self.addresses.iter().max_by_key(|(_, address)| address.bytes);
         let Some((&address, of_address)) = most else { return false };
         let oldest = of_address.held.first_key_value();
-        let stood_still = |entry: &Entry| now.saturating_duration_since(entry.since) >= GRACE;
+        let stood_still = |entry: &Entry| now.duration_since(entry.since) >= GRACE;
         let Some((&number, _)) = oldest.filter(|(_, entry)| stood_still(entry)) else { return false };
         if let Some(entry) = self.remove(address, number) {
             entry.given_up.store(true, Ordering::Release);
@@ -147,6 +147,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_address_that_holds_most_goes() {
+        tailrace_runtime::install();
         let table = Arc::new(HalfRead::default());
         let began = Instant::now();
         let hold = |last, now| table.hold(address(last), MIB, now, Waker::noop());
@@ -164,6 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_no_longer_counted() {
+        tailrace_runtime::install();
         let table = Arc::new(HalfRead::default());
         for _ in 0..100 {
             let held = table.hold(address(1), MIB, Instant::now(), Waker::noop());

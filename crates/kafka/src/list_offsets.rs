@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
@@ -152,7 +153,7 @@ async fn on_worker(lookups: Vec<Lookup>) -> Vec<Outcome> {
     }
     let places: Vec<_> = lookups.iter().map(|lookup| lookup.place).collect();
     let work = move || lookups.iter().map(|lookup| (lookup.place, lookup.run())).collect();
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+    task::spawn_blocking(work).await.unwrap_or_else(|error| {
         tracing::error!(%error, "looking up offsets panicked");
         places.into_iter().map(|place| (place, Err(ErrorCode::UnknownServerError))).collect()
     })

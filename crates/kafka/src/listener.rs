@@ -4,19 +4,20 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use tailrace_config::BrokerConfig;
+use tailrace_env::task::JoinSet;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
 use crate::closed::Closed;
 use crate::connection::Connection;
 use crate::server::KafkaServer;
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::metrics::ReasonLabel;
+use tailrace_env::task::stopped;
 use tailrace_runtime::transport::Transport;
-use tailrace_runtime::{stopped, task};
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -30,21 +31,21 @@ pub async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Durat
     let mut stopping = server.node.stopping.subscribe();
     let mut connections = JoinSet::new();
     loop {
-        tokio::select! {
+        select! {
+            () = stopped(&mut stopping) => break,
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => admit(stream, peer, &server, &per_address, &mut connections),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(_) = connections.join_next() => {}
-            () = stopped(&mut stopping) => break,
         }
     }
     drop(listener);
     let all_ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(grace, all_ended).await.is_err() {
+    if time::timeout(grace, all_ended).await.is_err() {
         tracing::warn!(left = connections.len(), "connections were cut at the end of the grace period");
         connections.shutdown().await;
     }
@@ -64,7 +65,7 @@ fn admit(
     }
     server.metrics.connections_accepted.inc();
     let server = Arc::clone(server);
-    connections.spawn(task(async move {
+    connections.spawn(async move {
         let _place = place;
         let closed = match secure(stream, &server).await {
             Ok(transport) => Connection::new(transport, peer, local, Arc::clone(&server)).run().await,
@@ -77,7 +78,7 @@ fn admit(
                 tracing::info!(%peer, reason = %closed, "connection cut");
             }
         }
-    }));
+    });
 }
 
 /// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
@@ -86,7 +87,7 @@ async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transpor
         return Ok(Transport::Plain(stream));
     };
     let mut stopping = server.node.stopping.subscribe();
-    tokio::select! {
+    select! {
         accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
         () = stopped(&mut stopping) => Err(Closed::Stopping),
     }

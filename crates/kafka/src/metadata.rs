@@ -5,6 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::metadata_request::{MetadataRequest, MetadataRequestTopic};
@@ -18,8 +19,8 @@ use crate::commands::Mode;
 use crate::context::Context;
 use crate::lookup::{CLUSTER_OPERATIONS, OPERATIONS_NOT_ASKED, TOPIC_OPERATIONS, legal_name};
 use crate::topology;
+use tailrace_env::random;
 use tailrace_node::partitions::Topic;
-use tailrace_runtime::random;
 
 /// In version 0 an empty list asks for all topics, later null does.
 const NULL_IS_ALL_FROM: i16 = 1;
@@ -78,7 +79,7 @@ async fn all_topics(context: &Context) -> Vec<MetadataResponseTopic> {
         charges.add(bytes_of(&topic)).await;
         topics.push(topic);
         if topics.len() % TURN == 0 {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
     }
     topics
@@ -94,7 +95,7 @@ async fn some_topics(
     let mut charges = context.charges();
     for (number, topic) in wanted.into_iter().enumerate() {
         if number % TURN == TURN - 1 {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
         // As in Kafka a topic that is named twice is answered once.
         if seen.insert((topic.name.clone(), topic.topic_id)) {

@@ -3,7 +3,7 @@
 //! Times are response times: from the arrival of a request's first byte to the moment its answer's last byte was
 //! handed to the kernel. Histograms carry no label per partition, so their number is bounded.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -11,7 +11,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use tailrace_runtime::metrics::{ReasonLabel, times};
+use tailrace_env::metrics::{ReasonLabel, times};
 
 /// API keys above this share one set of metrics, labelled `other`.
 const API_KEYS: usize = 96;

@@ -6,8 +6,8 @@ use tailrace_log::LogSlice;
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, NodeId, Offset};
 
+use tailrace_node::NodeDisk;
 use tailrace_node::partitions::{Bounds, ReadOutcome};
-use tailrace_runtime::disk::ServerDisk;
 
 /// What a look at one partition found.
 pub(crate) struct PartitionRead {
@@ -16,7 +16,7 @@ pub(crate) struct PartitionRead {
     pub(crate) diverging: Option<(LeaderEpoch, Offset)>,
     /// A replica that is nearer to the consumer: it had better read there, and gets nothing here.
     pub(crate) preferred: Option<NodeId>,
-    pub(crate) slice: Option<LogSlice<ServerDisk>>,
+    pub(crate) slice: Option<LogSlice<NodeDisk>>,
     /// Behind the slice is more that the reader may see.
     pub(crate) has_more: bool,
     /// The aborted transactions that touch the slice, for those who read only what is committed.

@@ -103,7 +103,7 @@ const LOOP_BYTES_WITH_RECORDS: usize = 2 * 1024 * 1024;
 pub(crate) enum Road {
     /// On the event loop of its connection.
     Loop,
-    /// On threads of its own ([`Aside`](tailrace_runtime::aside::Aside)), when there is room.
+    /// On threads of its own ([`Aside`](tailrace_env::aside::Aside)), when there is room.
     Aside,
 }
 

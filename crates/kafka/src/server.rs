@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_config::BrokerConfig;
 
 use super::fetch_session::FetchSessions;
 use crate::half_read::HalfRead;
 use crate::metrics::KafkaMetrics;
+use tailrace_env::aside::Aside;
+use tailrace_env::budget::RequestBudget;
 use tailrace_node::Node;
-use tailrace_runtime::aside::Aside;
-use tailrace_runtime::budget::RequestBudget;
 use tailrace_runtime::tls::Tls;
 
 /// Settings of every connection, fixed at start.

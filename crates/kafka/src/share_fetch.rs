@@ -8,17 +8,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
 use bytes::Bytes;
 use tailrace_coordination::share::{AcquireMode, AcquireTerms};
+use tailrace_env::sync::Notify;
+use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::share_fetch_request::ShareFetchRequest;
 use tailrace_kafka_wire::messages::share_fetch_response::{
     AcquiredRecords, LeaderIdAndEpoch, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, decode};
@@ -27,9 +28,9 @@ use crate::leader_hints;
 use crate::outbox::ReplyPart;
 use crate::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use tailrace_log::Extent;
+use tailrace_node::NodeDisk;
 use tailrace_node::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
 use tailrace_node::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
-use tailrace_runtime::disk::ServerDisk;
 
 /// `share_acquire_mode` of a client that must never get more records than it asks for (KIP-1206).
 const RECORD_LIMIT: i8 = 1;
@@ -173,9 +174,9 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
                 return found;
             }
         }
-        tokio::select! {
+        select! {
             () = notify.notified() => {}
-            () = tokio::time::sleep_until(turn.deadline) => {}
+            () = time::sleep_until(turn.deadline) => {}
             _ = stopping.changed() => {}
         }
     }
@@ -274,7 +275,7 @@ impl Topics {
 fn fill(
     data: &mut PartitionData,
     found: Result<Acquisition, ShareFailure>,
-    files: &mut Vec<Extent<ServerDisk>>,
+    files: &mut Vec<Extent<NodeDisk>>,
 ) {
     let acquisition = match found {
         Ok(acquisition) => acquisition,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_coordination::coordinator::{Token, TransactionalProducer};
 use tailrace_coordination::transactions::{TransactionError, TransactionEvent, TransactionReply};
@@ -15,7 +16,6 @@ use crate::errors::{command_code, coordinator_code, not_entered_code, transactio
 use tailrace_node::Node;
 use tailrace_node::ask::{EnterTransaction, Entered, enter_transaction};
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
-use tailrace_runtime::task;
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
@@ -83,7 +83,7 @@ pub(crate) async fn fresh_id(node: &Arc<Node>) -> Result<ProducerId, Refusal> {
     let node = Arc::clone(node);
     // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
     let work = async move { node.controller.next_producer_id(&node.producer_ids, node.now()).await };
-    match tokio::spawn(task(work)).await {
+    match task::spawn(work).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
             tracing::error!(%error, "no producer id could be handed out");

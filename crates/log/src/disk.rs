@@ -5,6 +5,7 @@
 //! [`DiskFile::sync_data`] of the file, a name only after [`Disk::sync_dir`] of its folder.
 
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use crate::error::{IoContext, LogError};
@@ -153,9 +154,25 @@ pub trait DiskFile: Send + Sync + 'static {
         Ok(self.len()? == 0)
     }
 
-    /// Asks for the write-back of a range to begin, without waiting. A hint; the default does nothing.
-    fn start_writeback(&self, position: u64, bytes: u64) {
+    /// The descriptor from which the kernel can send by itself: sendfile(2). The default has none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// True if a range can be read without waiting for a device, as far as anybody can tell. The default has no device.
+    fn is_resident(&self, position: u64, bytes: u64) -> bool {
         let _ = (position, bytes);
+        true
+    }
+
+    /// Reads a range into memory, and asks for what lies behind it, so that the device works while the range is being sent. Blocks. The
+    /// default does nothing.
+    ///
+    /// # Errors
+    /// The device's.
+    fn warm(&self, position: u64, bytes: u64) -> io::Result<()> {
+        let _ = (position, bytes);
+        Ok(())
     }
 
     /// Says that a range need not stay in memory. A hint; the default does nothing.

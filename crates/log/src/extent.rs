@@ -1,13 +1,14 @@
 //! Where bytes of a log lie, for who sends them on without looking at them.
 //!
 //! Only this module knows what they lie in: today a part of an open segment. Who sends an extent makes sure that it is in memory, which
-//! may block, and then asks for its file.
+//! may block, and then asks for its descriptor.
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use crate::disk::{Disk, read_full_at};
+use crate::disk::{Disk, DiskFile, read_full_at};
 use crate::segment::SegmentFiles;
 
 /// A part of a segment. Keeps its file open, also when the segment is deleted.
@@ -42,9 +43,27 @@ impl<D: Disk> Extent<D> {
         self.bytes
     }
 
-    /// The open file, and where in it the first byte lies: for sendfile(2), and for looking at the page cache.
-    pub fn file(&self) -> (&D::File, u64) {
-        (&self.files.log, self.position)
+    /// Where in its file it begins, in bytes.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The descriptor of its file, for sendfile(2); `None` if the disk has none.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.files.log.descriptor()
+    }
+
+    /// True if all of it can be read without waiting for the device, as far as anybody can tell.
+    pub fn is_resident(&self) -> bool {
+        self.files.log.is_resident(self.position, self.bytes)
+    }
+
+    /// Reads it into memory, and asks for what lies behind it. Blocks.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn warm(&self) -> io::Result<()> {
+        self.files.log.warm(self.position, self.bytes)
     }
 
     /// A part of it, in bytes from its beginning.
@@ -107,7 +126,7 @@ mod tests {
         assert_eq!(content(&extent, 7), b"");
         assert_eq!(content(&extent.part(1..3), 0), b"34");
         extent.advance(4);
-        assert_eq!((extent.bytes(), extent.file().1), (2, 6));
+        assert_eq!((extent.bytes(), extent.position()), (2, 6));
         assert_eq!(content(&extent.part(1..2), 0), b"7");
         extent.advance(2);
         assert_eq!(content(&extent, 0), b"");

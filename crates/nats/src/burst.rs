@@ -1,12 +1,12 @@
 //! What one read of one connection set in motion: whose buffers were filled, and who has to be waited for.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::metrics::NatsMetrics;
 use crate::outbuf::PUBLISHERS_ROUNDS;
-use tailrace_runtime::aside::TURN;
+use tailrace_env::aside::TURN;
 
 /// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
 const INLINE_MAX: usize = 32;

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime};
+use tailrace_env::time;
+use tailrace_env::time::{Instant, WallTime};
 
 use tailrace_nats_wire::ConnectOptions;
 
@@ -16,7 +17,7 @@ pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
     pub(crate) transport: TransportKind,
-    pub(crate) started: SystemTime,
+    pub(crate) started: WallTime,
     pub(super) out: OutBuffer,
     /// It understands headers.
     pub(super) headers: AtomicBool,
@@ -58,7 +59,7 @@ impl Client {
             id,
             peer,
             transport,
-            started: SystemTime::now(),
+            started: WallTime::now(),
             out,
             headers: AtomicBool::new(false),
             counts: ClientCounts::default(),
@@ -103,15 +104,15 @@ impl Client {
     }
 
     pub(super) fn active(&self, now: Instant) {
-        let ms = i64::try_from(now.saturating_duration_since(self.epoch).as_millis()).unwrap_or(i64::MAX);
+        let ms = i64::try_from(now.duration_since(self.epoch).as_millis()).unwrap_or(i64::MAX);
         self.counts.last_activity_ms.store(ms, Ordering::Relaxed);
     }
 
     /// When something last arrived, or was last taken by it.
-    pub(crate) fn last_activity(&self) -> SystemTime {
+    pub(crate) fn last_activity(&self) -> WallTime {
         let ms = self.counts.last_activity_ms.load(Ordering::Relaxed).max(0).unsigned_abs();
-        let arrived = std::time::Duration::from_millis(ms);
-        let taken = self.out.last_progress().saturating_duration_since(self.epoch);
+        let arrived = time::Duration::from_millis(ms);
+        let taken = self.out.last_progress().duration_since(self.epoch);
         self.started + arrived.max(taken)
     }
 

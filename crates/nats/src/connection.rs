@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{task, time};
 
+use tailrace_env::time::Sleep;
 use tailrace_nats_wire::write_info;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
-use tokio::time::Sleep;
 
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
@@ -22,7 +23,7 @@ use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
 use crate::session::{Next, Session};
 use crate::websocket::ClosingFrame;
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::metrics::ReasonLabel;
 use tailrace_runtime::transport::ByteStream;
 
 /// Bursts after which others get their turn.
@@ -73,7 +74,7 @@ struct Connection {
     closing: Option<ClosingFrame>,
     input: Input,
     wanted: usize,
-    sleep: Pin<Box<Sleep>>,
+    sleep: Sleep,
     opened: Instant,
     last_input: Instant,
     nonce: String,
@@ -157,7 +158,7 @@ impl Connection {
             closing,
             input: Input::default(),
             wanted: 0,
-            sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            sleep: time::sleep(Duration::ZERO),
             opened: now,
             last_input: now,
             nonce: opening.nonce,
@@ -182,7 +183,7 @@ impl Connection {
         let frees_much = self.client.out.dropped() >= DROPPED_MUCH
             || self.session.subscription_count() >= SUBSCRIPTIONS_MANY;
         while self.session.leave(&self.server.front) {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
         if frees_much {
             self.front().freed_much();
@@ -224,13 +225,13 @@ impl Connection {
         if view.pending {
             self.sooner(Instant::now() + WATCH_INTERVAL);
         }
-        ready!(self.sleep.as_mut().poll(cx));
+        ready!(Pin::new(&mut self.sleep).poll(cx));
         Poll::Ready(Event::Tick)
     }
 
     async fn look(&mut self, view: OwnersView) -> Option<CloseReason> {
         while view.signals.expired && self.session.remove_expired(&self.server.front) {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
         if view.signals.lame_duck {
             self.session.send_info(&self.server.front, true);
@@ -288,13 +289,13 @@ impl Connection {
                     self.wanted = wanted;
                     self.bursts += 1;
                     if self.bursts.is_multiple_of(BURSTS_IN_A_ROW) {
-                        tokio::task::yield_now().await;
+                        task::yield_now().await;
                     }
                     return None;
                 }
                 Next::Close(reason) => return Some(reason),
                 Next::Rest | Next::Again => {
-                    tokio::task::yield_now().await;
+                    task::yield_now().await;
                     next = self.process();
                 }
                 Next::Pong => {
@@ -305,7 +306,7 @@ impl Connection {
                     // A password may be slow to check, and many may wait for it.
                     let deadline = self.opened + self.front().limits().auth_timeout;
                     let answer = self.front().auth().authenticate(&options, &self.nonce);
-                    match tokio::time::timeout_at(deadline.into(), answer).await {
+                    match time::timeout_at(deadline, answer).await {
                         Ok(Ok(permissions)) => {
                             let user = permissions.principal().name().unwrap_or_default();
                             tracing::debug!(client = self.client.id, user, "a NATS client was let in");
@@ -424,10 +425,10 @@ impl Connection {
             Poll::Pending
         });
         // Who does not take it in time does not get it.
-        let _ = tokio::time::timeout(FAREWELL_MAX, rest).await;
+        let _ = time::timeout(FAREWELL_MAX, rest).await;
         if let Stream::Boxed { stream, .. } = &mut self.stream {
             let closing = std::future::poll_fn(|cx| Pin::new(&mut **stream).poll_shutdown(cx));
-            let _ = tokio::time::timeout(FAREWELL_MAX, closing).await;
+            let _ = time::timeout(FAREWELL_MAX, closing).await;
         }
     }
 
@@ -459,7 +460,7 @@ impl Connection {
             self.flush();
         }
         next = next.min(self.ping_due(limits.ping_interval));
-        self.sleep.as_mut().reset(next.max(now + Duration::from_millis(1)).into());
+        self.sleep.reset(next.max(now + Duration::from_millis(1)));
         None
     }
 
@@ -469,8 +470,8 @@ impl Connection {
     }
 
     fn sooner(&mut self, at: Instant) {
-        if self.sleep.deadline().into_std() > at {
-            self.sleep.as_mut().reset(at.into());
+        if self.sleep.deadline() > at {
+            self.sleep.reset(at);
         }
     }
 }

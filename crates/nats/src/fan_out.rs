@@ -4,7 +4,7 @@
 //! with all. Subscriptions that end meanwhile may still get it, those that are made meanwhile do not.
 
 use std::sync::Arc;
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use bytes::Bytes;
 use tailrace_nats_wire::Message;
@@ -45,7 +45,7 @@ pub(super) struct Turn<'a, 'm> {
 
 impl FanOut {
     pub(super) fn new(targets: Vec<Arc<Target>>) -> Self {
-        let queues = QueuePicker::new(tailrace_runtime::random::u64());
+        let queues = QueuePicker::new(tailrace_env::random::u64());
         Self { targets, plain: 0, grouped: 0, served: 0, queues, others: 0, shared: None, deliveries: 0 }
     }
 

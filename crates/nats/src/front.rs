@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant, WallTime};
 
 use prometheus_client::registry::Registry;
 use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_env::sync::watch;
 use tailrace_nats_wire::{Message, ServerInfo};
-use tokio::sync::watch;
 
 use crate::auth::{self, Auth};
 use crate::burst::Burst;
@@ -26,8 +27,8 @@ use crate::places::{ConnectionPlace, Places};
 use crate::router::Router;
 use crate::routes::{Addresses, Routes, Told};
 use crate::websocket::WebSocketFront;
+use tailrace_env::metrics::ReasonLabel;
 use tailrace_node::partitions::{FollowsTopics, Topic, TopicTable};
-use tailrace_runtime::metrics::ReasonLabel;
 
 /// The version of nats-server whose features clients may expect: they compare it.
 const NATS_VERSION: &str = "2.14.0";
@@ -57,7 +58,7 @@ pub struct NatsFront {
     /// Clients are told about the end in every INFO.
     lame_duck: AtomicBool,
     stopping: watch::Sender<bool>,
-    started: SystemTime,
+    started: WallTime,
 }
 
 /// A connection in the list of open ones; taken out when dropped.
@@ -79,8 +80,7 @@ impl NatsFront {
     pub fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>, auth: Auth) -> Self {
         let limits = NatsLimits::of(config);
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
-        let id: String =
-            tailrace_runtime::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
+        let id: String = tailrace_env::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
         let info = ServerInfo {
             server_id: format!("N{id}"),
             server_name: config.nats_server_name(),
@@ -116,7 +116,7 @@ impl NatsFront {
             freed_much: AtomicBool::new(false),
             lame_duck: AtomicBool::new(false),
             stopping: watch::Sender::new(false),
-            started: SystemTime::now(),
+            started: WallTime::now(),
         }
     }
 
@@ -147,7 +147,7 @@ impl NatsFront {
     }
 
     /// When the server started.
-    pub(crate) fn started(&self) -> SystemTime {
+    pub(crate) fn started(&self) -> WallTime {
         self.started
     }
 
@@ -301,22 +301,22 @@ impl NatsFront {
         }
         let until = Instant::now() + grace;
         while !lock(&self.clients).is_empty() && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(5).min(grace)).await;
+            time::sleep(Duration::from_millis(5).min(grace)).await;
         }
         let clients = self.clients();
         let pause = closing / u32::try_from(clients.len().max(1)).unwrap_or(u32::MAX);
-        let mut at = tokio::time::Instant::now();
+        let mut at = time::Instant::now();
         for client in clients {
             client.out.finish(CloseReason::ServerShutdown);
             at += pause;
             // The timer is no finer than a millisecond: several are closed at once when there are many.
-            if at > tokio::time::Instant::now() + Duration::from_millis(1) {
-                tokio::time::sleep_until(at).await;
+            if at > time::Instant::now() + Duration::from_millis(1) {
+                time::sleep_until(at).await;
             }
         }
         let until = Instant::now() + Duration::from_secs(2);
         while !lock(&self.clients).is_empty() && Instant::now() < until {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            time::sleep(Duration::from_millis(5)).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Bounds of NATS connections.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_config::BrokerConfig;
 

@@ -2,7 +2,8 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
 use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
@@ -12,7 +13,7 @@ use crate::close::CloseReason;
 use crate::connection::{Opening, Transport, serve_one};
 use crate::secure;
 use crate::server::NatsServer;
-use tailrace_runtime::{stopped, task};
+use tailrace_env::task::stopped;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -24,15 +25,15 @@ const REFUSAL_MAX: Duration = Duration::from_secs(1);
 pub async fn serve(listener: TcpListener, server: Arc<NatsServer>) {
     let mut stopping = server.front.stopping();
     loop {
-        tokio::select! {
+        select! {
+            () = stopped(&mut stopping) => return,
             accepted = listener.accept() => match accepted {
                 Ok((socket, peer)) => admit(socket, peer, &server),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a NATS connection failed");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            () = stopped(&mut stopping) => return,
         }
     }
 }
@@ -44,11 +45,11 @@ fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
     }
     let front = &server.front;
     let Some(place) = front.take_place(peer.ip(), server.node.config().max_connections_per_ip) else {
-        tokio::spawn(refuse(socket, Arc::clone(server)));
+        task::spawn(refuse(socket, Arc::clone(server)));
         return;
     };
     if let Some(tls) = server.tls.clone().filter(|_| front.demands_tls()) {
-        tokio::spawn(task(secure::serve(socket, peer, place, Arc::clone(server), tls)));
+        task::spawn(secure::serve(socket, peer, place, Arc::clone(server), tls));
         return;
     }
     let opening = Opening {
@@ -59,7 +60,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
         info_sent: false,
         place,
     };
-    tokio::spawn(task(serve_one(Arc::clone(server), opening)));
+    task::spawn(serve_one(Arc::clone(server), opening));
 }
 
 async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {
@@ -68,7 +69,7 @@ async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {
     write_info(&mut out, server.front.server_info());
     write_error(&mut out, &ProtocolError::MaximumConnections);
     // A client that does not take it in time is closed without a word.
-    let _ = tokio::time::timeout(REFUSAL_MAX, async {
+    let _ = time::timeout(REFUSAL_MAX, async {
         socket.write_all(&out).await?;
         socket.shutdown().await
     })

@@ -2,7 +2,7 @@
 //!
 //! Counters are added to once per read burst, so that connections do not fight over them for every message.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -12,7 +12,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::capture::CaptureMetrics;
 use crate::live::LiveMetrics;
-use tailrace_runtime::metrics::{ReasonLabel, times};
+use tailrace_env::metrics::{ReasonLabel, times};
 
 /// Metrics of the NATS front.
 #[derive(Debug)]

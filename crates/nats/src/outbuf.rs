@@ -13,12 +13,13 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tailrace_env::sync::Notify;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
-use tokio::sync::Notify;
 
 use crate::close::CloseReason;
 
@@ -444,7 +445,7 @@ impl OutBuffer {
         let notified = self.room.notified();
         if self.is_crowded() {
             // Passing the limit is the ordinary end of the wait for somebody who does not read.
-            let _ = tokio::time::timeout(limit, notified).await;
+            let _ = time::timeout(limit, notified).await;
         }
         self.waiting_for_room.fetch_sub(1, Ordering::AcqRel);
     }

@@ -307,8 +307,8 @@ impl Router {
         LOCAL.with_borrow_mut(|slot| {
             if slot.as_ref().is_none_or(|local| local.router != self.id) {
                 let (cache, queues) =
-                    (Cache::new(CACHED_SUBJECTS), QueuePicker::new(tailrace_runtime::random::u64()));
-                let nodes = NodePicker::new(tailrace_runtime::random::u64());
+                    (Cache::new(CACHED_SUBJECTS), QueuePicker::new(tailrace_env::random::u64()));
+                let nodes = NodePicker::new(tailrace_env::random::u64());
                 *slot = Some(Local { router: self.id, cache, queues, nodes });
             }
             work(slot.as_mut().expect("it was just made"))

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tailrace_env::select;
 
 use tailrace_nats_wire::{ProtocolError, write_error, write_info};
 use tokio::io::AsyncWriteExt;
@@ -13,8 +14,8 @@ use crate::connection::{Opening, Transport, serve_one};
 use crate::front::NatsFront;
 use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
-use tailrace_runtime::metrics::ReasonLabel;
-use tailrace_runtime::stopped;
+use tailrace_env::metrics::ReasonLabel;
+use tailrace_env::task::stopped;
 use tailrace_runtime::tls::{HandshakeError, Tls};
 
 /// Makes the handshake, then serves the connection.
@@ -29,7 +30,7 @@ pub(crate) async fn serve(
     let (id, nonce) = (front.next_client_id(), front.nonce());
     let mut stopping = front.stopping();
     let handshake = handshake(socket, peer, id, &nonce, front, &tls);
-    let secured = tokio::select! {
+    let secured = select! {
         secured = handshake => secured,
         () = stopped(&mut stopping) => return,
     };

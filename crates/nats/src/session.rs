@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_nats_wire::{
     ClientOp, ClientParser, ConnectOptions, Limits, Message, NO_RESPONDERS, ParseError, ProtocolError, Step,
@@ -28,8 +28,8 @@ use crate::shapes::{Held, Shapes};
 use crate::subscription::{ClientSubscription, Sid};
 use crate::target::Target;
 use crate::trace::Trace;
-use tailrace_runtime::aside::TURN;
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::aside::TURN;
+use tailrace_env::metrics::ReasonLabel;
 
 /// A client that had no PONG yet gets no PING before this time.
 const FIRST_PING_AFTER: Duration = Duration::from_secs(2);

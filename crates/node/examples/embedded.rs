@@ -7,15 +7,16 @@ use std::error::Error;
 use std::sync::Arc;
 
 use tailrace_config::{BrokerConfig, DynamicConfigs};
+use tailrace_env::metrics::Metrics;
+use tailrace_env::random;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
 use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
-use tailrace_node::{DataFolder, Fronts, Node, Startup};
+use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, Startup};
 use tailrace_records::{
     BatchBuilder, BatchError, BatchOptions, DecodedBatch, Record, Validated, split_batches,
 };
-use tailrace_runtime::disk::ServerDisk;
-use tailrace_runtime::metrics::Metrics;
+use tailrace_runtime::disk::LocalDisk;
 use tailrace_types::{Offset, TopicId};
 use tokio::sync::mpsc;
 
@@ -36,6 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 /// Returns what there is to say.
 pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
+    tailrace_runtime::install();
     let settings = BTreeMap::from([("data.dir".to_owned(), folder)]);
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
     let (tell, mut told) = mpsc::unbounded_channel();
@@ -43,7 +45,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
     let running = tailrace_node::start(Startup {
         folder: DataFolder::open(&config)?,
         settings,
-        disk: ServerDisk::real(),
+        disk: NodeDisk::new(LocalDisk::default()),
         metrics: Arc::new(Metrics::default()),
         addresses: None,
         fronts: Fronts { sinks: vec![tap], ..Fronts::default() },
@@ -72,7 +74,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 async fn create(node: &Arc<Node>, name: &str) -> Result<Arc<Topic>, Box<dyn Error>> {
-    let id = TopicId::from_random(tailrace_runtime::random::bytes16());
+    let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
     node.controller.executed(Command::CreateTopic(create), node.now()).await?;
     Ok(node.topics().by_name(name).ok_or("the topic was deleted meanwhile")?)

@@ -6,7 +6,8 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::time::{self, MissedTicks};
 
 /// How often the kernel is asked while something is being written.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -40,8 +41,8 @@ impl DirtyPages {
 
     /// Watches until the task is dropped. Where the kernel does not tell, writes are taken to be quick.
     pub(crate) async fn watch(self: Arc<Self>) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = time::interval(INTERVAL);
+        ticks.set_missed(MissedTicks::Delay);
         let mut seen = 0;
         loop {
             ticks.tick().await;

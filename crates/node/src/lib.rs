@@ -39,6 +39,7 @@ mod collector;
 pub mod controller;
 pub mod coordinators;
 mod dirty;
+mod disk;
 mod group_collector;
 mod metrics;
 mod node;
@@ -52,5 +53,6 @@ pub mod taps;
 #[cfg(test)]
 mod testing;
 
+pub use disk::NodeDisk;
 pub use node::Node;
 pub use start::{DataFolder, Fronts, RunningNode, StartError, Startup, start};

@@ -1,13 +1,13 @@
 //! What a node counts and times, in Prometheus' terms. docs/operations.md lists every metric.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use tailrace_env::metrics::{ReasonLabel, times};
 use tailrace_log::CompactionStats;
-use tailrace_runtime::metrics::{ReasonLabel, times};
 
 /// What the cleaner does.
 #[derive(Debug)]

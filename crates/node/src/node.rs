@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_config::{AdvertisedListener, BrokerConfig};
+use tailrace_env::sync::Mutex;
 use tailrace_log::DamagedRange;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::{NodeId, RaftGroup, TimestampMs};
-use tokio::sync::Mutex;
 
 use crate::cleaner::Cleaner;
 use crate::cluster::{Heard, LinkUser, Links};
@@ -22,7 +22,7 @@ use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
 use crate::space::DiskSpace;
 use crate::taps::Taps;
-use tailrace_runtime::clock::wall_clock;
+use tailrace_env::time::wall_clock;
 
 /// One running node.
 pub struct Node {
@@ -58,7 +58,7 @@ pub struct Node {
     /// The room on its disk.
     pub(crate) space: DiskSpace,
     /// Set when the server is stopping: connections finish what they have and close.
-    pub stopping: tokio::sync::watch::Sender<bool>,
+    pub stopping: tailrace_env::sync::watch::Sender<bool>,
 }
 
 impl Node {

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{task, time};
 
+use crate::disk::NodeDisk;
 use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs};
+use tailrace_env::metrics::Metrics;
+use tailrace_env::sync::{Mutex, oneshot, watch};
+use tailrace_env::task::JoinHandle;
+use tailrace_env::time::wall_clock;
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_metadata::{ControlError, RegisterNode};
 use tailrace_peers::{PeerTls, Peers};
 use tailrace_replication::raft::ReplicaOptions;
-use tailrace_runtime::clock::wall_clock;
-use tailrace_runtime::disk::ServerDisk;
-use tailrace_runtime::metrics::Metrics;
 use tailrace_runtime::tls::TlsError;
 use tailrace_runtime::{ListenError, listen};
 use tailrace_types::NodeId;
-use tokio::sync::{Mutex, oneshot, watch};
-use tokio::task::JoinHandle;
 
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
@@ -74,7 +75,7 @@ pub struct Startup {
     /// Where its data lie.
     pub folder: DataFolder,
     /// The disk; tests put a watcher before it.
-    pub disk: ServerDisk,
+    pub disk: NodeDisk,
     /// Where it registers what it counts.
     pub metrics: Arc<Metrics>,
     /// Where its fronts listen: the other nodes are told. A node that is alone may do without.
@@ -242,7 +243,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         registration: entered.as_ref().filter(|_| renews).map(|entered| entered.replica),
     };
     let tools = Tools { opener, followers, hold };
-    let started = tokio::task::spawn_blocking(move || ControllerShell::start(log, tools, wall_clock())).await;
+    let started = task::spawn_blocking(move || ControllerShell::start(log, tools, wall_clock())).await;
     let controller = started.expect("opening the data folder does not panic");
     links.configure(controller.image().broker());
     let stepper = Stepper::start(STEP_THREADS).map_err(StartError::Threads)?;
@@ -272,19 +273,19 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     node.cleaner.start(&node).map_err(StartError::Threads)?;
     node.scrubber.start(&node).map_err(StartError::Threads)?;
     registry.register_collector(Box::new(GroupCollector::new(&node)));
-    let follower = tokio::spawn(follow_metadata(Arc::clone(&node)));
+    let follower = task::spawn(follow_metadata(Arc::clone(&node)));
     if let (Some(entered), Some(addresses)) = (entered, &addresses) {
         live_in_cluster(&node, entered, &config, addresses).await?;
     }
     let tasks = vec![
         follower,
-        tokio::spawn(keep_up(Arc::clone(&node))),
-        tokio::spawn(replace_lost(Arc::clone(&node))),
-        tokio::spawn(space::watch(Arc::clone(&node))),
-        tokio::spawn(run_coordinators(Arc::clone(&node))),
-        tokio::spawn(ShareGroups::sweep(Arc::clone(&node))),
-        tokio::spawn(Arc::clone(&node.dirty).watch()),
-        tokio::spawn(remember_nodes(Arc::clone(&node), own)),
+        task::spawn(keep_up(Arc::clone(&node))),
+        task::spawn(replace_lost(Arc::clone(&node))),
+        task::spawn(space::watch(Arc::clone(&node))),
+        task::spawn(run_coordinators(Arc::clone(&node))),
+        task::spawn(ShareGroups::sweep(Arc::clone(&node))),
+        task::spawn(Arc::clone(&node.dirty).watch()),
+        task::spawn(remember_nodes(Arc::clone(&node), own)),
     ];
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
@@ -299,7 +300,7 @@ fn peer_tls(config: &BrokerConfig) -> Result<Option<Arc<PeerTls>>, TlsError> {
         Path::new(&config.tailrace_cluster_tls_key_file),
         Path::new(&config.tailrace_cluster_tls_ca_file),
     )?;
-    tokio::spawn(Arc::clone(&tls).watch());
+    task::spawn(Arc::clone(&tls).watch());
     Ok(Some(tls))
 }
 
@@ -320,9 +321,9 @@ async fn live_in_cluster(
     let founds = entered.founds().then(|| here.cluster_id.clone());
     entered.receiver.set_node(here);
     cluster::connect_to_nodes(here);
-    tokio::spawn(tick(Arc::clone(here)));
+    task::spawn(tick(Arc::clone(here)));
     let (answered, answer) = oneshot::channel();
-    tokio::spawn(cluster::run(Arc::clone(here), Registration { node, founds, answered }));
+    task::spawn(cluster::run(Arc::clone(here), Registration { node, founds, answered }));
     if entered.is_new || here.controller.is_held() {
         tracing::info!("waiting for the cluster's metadata");
         cluster::known_to_itself(here).await;
@@ -333,7 +334,7 @@ async fn live_in_cluster(
         answer.await.unwrap_or(Ok(()))?;
         Ok(here.controller.catch_up(here.now()).await.is_ok())
     };
-    let caught_up = tokio::time::timeout(METADATA_TIMEOUT, newest).await.unwrap_or(Ok(false));
+    let caught_up = time::timeout(METADATA_TIMEOUT, newest).await.unwrap_or(Ok(false));
     if !caught_up.map_err(StartError::NotRegistered)? {
         if here.links.peers().is_some_and(Peers::number_is_taken) {
             return Err(StartError::NumberTaken(here.id()));
@@ -380,7 +381,7 @@ impl RunningNode {
             node.stepper.stop();
             node.flusher.stop();
         };
-        if tokio::task::spawn_blocking(stop).await.is_err() {
+        if task::spawn_blocking(stop).await.is_err() {
             tracing::error!("stopping the cleaner or the flusher panicked");
         }
         let failed = close_all(&self.node).await;
@@ -407,8 +408,7 @@ async fn open_metadata(
     replica: Option<ReplicaOptions>,
 ) -> Result<OpenLog, StartError> {
     let (opener, settings) = (opener.clone(), settings.clone());
-    let opened =
-        tokio::task::spawn_blocking(move || log::open(&opener, &settings, replica, wall_clock())).await;
+    let opened = task::spawn_blocking(move || log::open(&opener, &settings, replica, wall_clock())).await;
     Ok(opened.expect("opening the metadata log does not panic")?)
 }
 
@@ -430,7 +430,7 @@ async fn remember_nodes(node: Arc<Node>, mut own: Own) {
         let nodes = image.nodes().map(|n| (n.registration.node.get(), n.registration.cluster.clone()));
         let nodes: Vec<_> = nodes.collect();
         if !nodes.is_empty() {
-            let remembered = tokio::task::spawn_blocking(move || {
+            let remembered = task::spawn_blocking(move || {
                 let remembered = own.remember(nodes);
                 (own, remembered)
             });

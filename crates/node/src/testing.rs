@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use crate::disk::NodeDisk;
 use tailrace_config::{BrokerConfig, DynamicConfigs};
-use tailrace_runtime::disk::ServerDisk;
-use tailrace_runtime::metrics::Metrics;
+use tailrace_env::metrics::Metrics;
 use tempfile::TempDir;
 
 use crate::cluster::Addresses;
@@ -14,6 +14,7 @@ use crate::start::{DataFolder, Fronts, RunningNode, Startup, start};
 
 /// Starts a node in `folder` with these settings.
 pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> RunningNode {
+    tailrace_runtime::install();
     let data = folder.path().join("data").display().to_string();
     let settings = settings.iter().copied().chain([("data.dir", &*data)]);
     let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -23,7 +24,7 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
     let startup = Startup {
         folder: DataFolder::open(&config).unwrap(),
         settings,
-        disk: ServerDisk::real(),
+        disk: NodeDisk::new(tailrace_runtime::disk::LocalDisk::default()),
         metrics: Arc::new(Metrics::default()),
         addresses: Some(addresses),
         fronts: Fronts::default(),

@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
+use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore};
+use tailrace_env::task::JoinSet;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::JoinSet;
 
 use super::handshake::{Greeting, GreetingError, Purpose, Refusal};
 use super::incoming::{Incoming, Standing};
@@ -57,7 +58,9 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, receiver: 
     let strangers = Arc::new(Semaphore::new(shared.options.strangers_max));
     let mut connections = JoinSet::new();
     loop {
-        tokio::select! {
+        select! {
+            () = Shared::stopped(&mut stopping) => break,
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, address)) => {
                     let Ok(permit) = Arc::clone(&strangers).try_acquire_owned() else {
@@ -70,11 +73,9 @@ pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, receiver: 
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection of a node failed");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_PAUSE).await;
                 }
             },
-            Some(_) = connections.join_next() => {}
-            () = Shared::stopped(&mut stopping) => break,
         }
     }
     drop(listener);
@@ -97,7 +98,7 @@ async fn serve_one(
     let stranger = Stranger::new(&shared, permit);
     let timeout = shared.options.handshake_timeout;
     let handshake = make_handshake(stream, &shared);
-    let made = tokio::time::timeout(timeout, handshake).await.unwrap_or(Err(Rejected::Slow));
+    let made = time::timeout(timeout, handshake).await.unwrap_or(Err(Rejected::Slow));
     match made {
         Ok((halves, standing)) => {
             let stranger = (!standing.is_link()).then_some(stranger);
@@ -166,7 +167,7 @@ async fn make_handshake(stream: TcpStream, shared: &Arc<Shared>) -> Result<(Halv
         }
         Err(refusal) => {
             // Whoever does not take it learns nothing.
-            let _ = tokio::time::timeout(REFUSAL_MAX, halves.send_last(&answer)).await;
+            let _ = time::timeout(REFUSAL_MAX, halves.send_last(&answer)).await;
             Err(Rejected::Refused(refusal))
         }
     }

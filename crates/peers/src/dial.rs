@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use tailrace_env::time;
 
 use bytes::Bytes;
 use tailrace_types::NodeId;
@@ -38,8 +39,7 @@ pub(super) async fn dial(
         address: address.to_owned(),
         reason: format!("it did not answer the handshake within {timeout:?}"),
     };
-    let outcome: Result<_, PeerError> =
-        tokio::time::timeout(timeout, greeted).await.unwrap_or_else(|_| Err(late()));
+    let outcome: Result<_, PeerError> = time::timeout(timeout, greeted).await.unwrap_or_else(|_| Err(late()));
     outcome.inspect_err(|error| {
         // A refusal was counted where it was found, or told.
         if !matches!(error, PeerError::Refused { .. }) {

@@ -1,10 +1,11 @@
 //! Keeps the link to one other node up: dials, sends, and dials again.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, time};
 
+use tailrace_env::task::JoinHandle;
 use tailrace_types::NodeId;
-use tokio::task::JoinHandle;
 
 use super::dial::dial;
 use super::error::{Ended, PeerError};
@@ -15,7 +16,7 @@ use super::session::Session;
 use super::shared::Shared;
 use super::stream::Halves;
 use super::types::{PeerIdentity, PeerNode, PeerReceiver};
-use tailrace_runtime::random;
+use tailrace_env::random;
 
 /// Time between two lines that say the same about one node.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
@@ -34,7 +35,7 @@ pub(super) fn start(
         link: Arc::clone(&link),
         said: None,
     };
-    let task = shared.runtime.spawn(async move {
+    let task = shared.spawner.spawn(async move {
         if let Some(before) = before {
             // It was aborted, which is no news.
             let _ = before.await;
@@ -104,8 +105,8 @@ impl Dialler {
             }
             // What was up for a moment only is no success.
             pause = if began.elapsed() > max + max { min } else { pause };
-            tokio::select! {
-                () = tokio::time::sleep(jittered(pause)) => {}
+            select! {
+                () = time::sleep(jittered(pause)) => {}
                 () = self.link.nudged() => {}
             }
             pause = (pause * 2).min(max);
@@ -133,7 +134,7 @@ impl Dialler {
             }
         };
         self.receiver.heard(self.node());
-        let ended = tokio::select! {
+        let ended = select! {
             ended = up.session.run(halves, options, &self.shared.metrics, arrived) => ended,
             () = place.replaced() => Ended::Replaced,
         };

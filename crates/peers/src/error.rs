@@ -1,7 +1,7 @@
 //! What goes wrong between nodes.
 
 use std::io;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_types::NodeId;
 

@@ -6,12 +6,13 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tailrace_env::{select, task, time, time::MissedTicks};
 
 use bytes::Bytes;
+use tailrace_env::task::{JoinError, JoinSet};
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{NodeId, RaftGroup};
 use tokio::io::AsyncRead;
-use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::error::Ended;
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
@@ -44,7 +45,8 @@ impl Standing {
 }
 
 struct Serving {
-    task: AbortHandle,
+    /// Its number among the tasks.
+    task: u64,
     bytes: usize,
 }
 
@@ -54,12 +56,13 @@ struct Served {
     nats: Option<Box<dyn NatsReceiver>>,
     tasks: JoinSet<Result<Bytes, RequestError>>,
     by_id: HashMap<u64, Serving>,
-    ids: HashMap<Id, u64>,
+    /// By the numbers of their tasks.
+    ids: HashMap<u64, u64>,
     bytes: usize,
 }
 
 impl Served {
-    fn remove(&mut self, task: Id) -> Option<u64> {
+    fn remove(&mut self, task: u64) -> Option<u64> {
         let id = self.ids.remove(&task)?;
         if let Some(serving) = self.by_id.remove(&id) {
             self.bytes -= serving.bytes;
@@ -112,7 +115,7 @@ impl Incoming {
         };
         let server =
             Server { shared: &shared, receiver: &receiver, standing: &standing, outgoing: &outgoing };
-        let ended = tokio::select! {
+        let ended = select! {
             ended = outgoing.send_all(&mut halves.writer, &shared.metrics, options.silence_max) => ended,
             Err(ended) = server.read(&mut reader, &mut served) => ended,
             () = server.ping() => Ended::Replaced,
@@ -167,18 +170,18 @@ impl Server<'_> {
         loop {
             if !reader.has_frame() && served.nats.as_mut().is_some_and(|nats| nats.settle()) {
                 // A link that is always busy leaves others their turn.
-                tokio::task::yield_now().await;
+                task::yield_now().await;
             }
             if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
                 self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
                 reader.forgive();
             }
-            tokio::select! {
+            select! {
+                Some((task, done)) = served.tasks.join_next_with_id() => self.answer(served, task, done),
                 frame = reader.next(|bytes| self.arrived(bytes)) => {
                     let (kind, payload) = frame?;
                     self.take(kind, payload, served)?;
                 }
-                Some(done) = served.tasks.join_next_with_id() => self.answer(served, done),
             }
         }
     }
@@ -186,8 +189,8 @@ impl Server<'_> {
     /// Gives signs of life, for ever. Answers to pings would not do: those wait behind whatever the peer is sending.
     async fn ping(&self) {
         let interval = self.shared.options.ping_interval;
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
+        ticks.set_missed(MissedTicks::Delay);
         loop {
             ticks.tick().await;
             self.outgoing.push_control(FrameKind::Ping, 0);
@@ -219,7 +222,7 @@ impl Server<'_> {
             (Frame::Request { id, kind, body }, _) => self.begin(id, kind, body, served)?,
             (Frame::Cancel(id), _) => {
                 if let Some(serving) = served.by_id.get(&id) {
-                    serving.task.abort();
+                    served.tasks.abort(serving.task);
                 }
             }
             (Frame::Beat(lease), Some(from)) => self.receiver.beat(from, lease),
@@ -258,23 +261,22 @@ impl Server<'_> {
             self.send(id, Err(RequestError::NotServed));
             return Ok(());
         };
-        let task =
-            served.tasks.spawn(tailrace_runtime::task(self.receiver.request(self.standing.from, kind, body)));
-        served.ids.insert(task.id(), id);
+        let task = served.tasks.spawn(self.receiver.request(self.standing.from, kind, body));
+        served.ids.insert(task, id);
         served.by_id.insert(id, Serving { task, bytes });
         served.bytes += bytes;
         Ok(())
     }
 
-    fn answer(&self, served: &mut Served, done: Result<(Id, Result<Bytes, RequestError>), JoinError>) {
-        let (task, outcome) = match done {
-            Ok((task, outcome)) => (task, Some(outcome)),
-            // Taken back by the asker.
-            Err(error) if error.is_cancelled() => (error.id(), None),
-            Err(error) => {
+    fn answer(&self, served: &mut Served, task: u64, done: Result<Result<Bytes, RequestError>, JoinError>) {
+        let outcome = match done {
+            Ok(outcome) => Some(outcome),
+            Err(error) if error.is_panic() => {
                 tracing::error!(%error, "answering a request of another node panicked");
-                (error.id(), Some(Err(RequestError::Failed("the node failed to answer".to_owned()))))
+                Some(Err(RequestError::Failed("the node failed to answer".to_owned())))
             }
+            // Taken back by the asker.
+            Err(_) => None,
         };
         if let (Some(id), Some(outcome)) = (served.remove(task), outcome) {
             self.send(id, outcome);

@@ -38,15 +38,16 @@ mod types;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, task, time};
 
 use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
+use tailrace_env::sync::watch;
+use tailrace_env::task::JoinHandle;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 pub use error::PeerError;
 pub use handshake::Refusal;
@@ -65,7 +66,7 @@ use presence::Presence;
 use quiet::Quiet;
 use session::Session;
 use shared::{Links, Shared, WantedLinks};
-use tailrace_runtime::metrics::Metrics;
+use tailrace_env::metrics::Metrics;
 
 /// What waits when the links are stopped may be sent for so long.
 const FAREWELL_MAX: Duration = Duration::from_millis(500);
@@ -104,7 +105,7 @@ impl Peers {
             links: ArcSwap::default(),
             wanted: Mutex::default(),
             stopping: watch::Sender::new(false),
-            runtime: tokio::runtime::Handle::current(),
+            spawner: task::Spawner::current(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -113,7 +114,7 @@ impl Peers {
     /// are dialled from now on.
     pub fn serve(&self, listener: TcpListener, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
         let accepting = accept::serve(listener, Arc::clone(&self.shared), Arc::clone(&receiver));
-        let task = self.shared.runtime.spawn(accepting);
+        let task = self.shared.spawner.spawn(accepting);
         let mut wanted = self.shared.wanted();
         wanted.receiver = Some(receiver);
         self.adjust(&wanted);
@@ -164,7 +165,7 @@ impl Peers {
 
     /// Runs `work` beside the links.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.shared.runtime.spawn(work);
+        self.shared.spawner.spawn(work);
     }
 
     /// Counts a raft message that arrived and was not taken.
@@ -267,8 +268,8 @@ impl Peers {
     ) -> Result<(PeerIdentity, Bytes), PeerError> {
         let mut stopping = self.shared.stopping.subscribe();
         let asked = async {
-            tokio::select! {
-                asked = tokio::time::timeout(timeout, self.dial_and_ask(address, kind, body, timeout)) => {
+            select! {
+                asked = time::timeout(timeout, self.dial_and_ask(address, kind, body, timeout)) => {
                     asked.unwrap_or(Err(PeerError::TimedOut(timeout)))
                 }
                 () = Shared::stopped(&mut stopping) => Err(PeerError::Stopped),
@@ -286,7 +287,7 @@ impl Peers {
     ) -> Result<(PeerIdentity, Bytes), PeerError> {
         let (peer, halves) = dial::dial(&self.shared, address, Purpose::Ask, None).await?;
         let session = Session::new(peer.clone(), &self.shared.options);
-        let answer = tokio::select! {
+        let answer = select! {
             answer = session.request(kind, body, timeout) => answer?,
             ended = session.run(halves, &self.shared.options, &self.shared.metrics, || {}) => {
                 return Err(PeerError::Disconnected(ended.to_string()));
@@ -341,7 +342,7 @@ impl Peers {
                 session.outgoing.closed().await;
             }
         };
-        let _ = tokio::time::timeout(FAREWELL_MAX, farewell).await;
+        let _ = time::timeout(FAREWELL_MAX, farewell).await;
         self.shared.links.store(Arc::default());
         for link in links.values() {
             if let Some(task) = link.end() {

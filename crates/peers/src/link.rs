@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tailrace_env::sync::Notify;
+use tailrace_env::task::JoinHandle;
 
 use super::session::Session;
 use super::types::PeerNode;

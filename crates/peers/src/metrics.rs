@@ -1,6 +1,6 @@
 //! What the links count and time.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -11,7 +11,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::frame::FrameKind;
 use super::types::RequestKind;
-use tailrace_runtime::metrics::{ReasonLabel, times};
+use tailrace_env::metrics::{ReasonLabel, times};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct FrameLabel {

@@ -7,13 +7,14 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tailrace_env::sync::Notify;
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
 use tailrace_types::RaftGroup;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::sync::Notify;
 
 use super::error::Ended;
 use super::frame::{
@@ -298,7 +299,7 @@ impl Outgoing {
     async fn until(&self, holds: impl Fn(&Lanes) -> bool) {
         loop {
             let taken = self.taken.notified();
-            tokio::pin!(taken);
+            let mut taken = std::pin::pin!(taken);
             taken.as_mut().enable();
             {
                 let lanes = self.lock();
@@ -325,7 +326,7 @@ impl Outgoing {
                 }
                 continue;
             }
-            match tokio::time::timeout(stall_max, socket.flush()).await {
+            match time::timeout(stall_max, socket.flush()).await {
                 Err(_) => return Ended::Stalled(stall_max),
                 Ok(Err(error)) => return Ended::Socket(error),
                 Ok(Ok(())) => {}
@@ -468,7 +469,7 @@ async fn send_batch(
     // Empty ones in front are skipped.
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
-        let sent = match tokio::time::timeout(stall_max, socket.write_vectored(left)).await {
+        let sent = match time::timeout(stall_max, socket.write_vectored(left)).await {
             Err(_) => return Err(Ended::Stalled(stall_max)),
             Ok(Ok(0)) => return Err(Ended::Socket(std::io::ErrorKind::WriteZero.into())),
             Ok(sent) => sent?,

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
+use tailrace_env::sync::Notify;
 use tailrace_types::NodeId;
-use tokio::sync::Notify;
 
 use super::handshake::Refusal;
 
@@ -156,11 +156,12 @@ mod tests {
     }
 
     async fn is_replaced(place: &ConnectionPlace) -> bool {
-        tokio::time::timeout(Duration::ZERO, place.replaced()).await.is_ok()
+        tailrace_env::time::timeout(Duration::ZERO, place.replaced()).await.is_ok()
     }
 
     #[tokio::test]
     async fn a_newer_connection_takes_the_place_of_the_older_one_in_its_direction() {
+        tailrace_runtime::install();
         let presence = presence(ALIVE);
         let admit = |direction| presence.admit(ONE, [1; 16], direction).unwrap();
         let (incoming, outgoing) = (admit(Direction::Incoming), admit(Direction::Outgoing));
@@ -174,6 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_instance_is_refused_while_the_first_one_is_alive() {
+        tailrace_runtime::install();
         let presence = presence(ALIVE);
         let first = presence.admit(ONE, [1; 16], Direction::Outgoing).unwrap();
         for direction in [Direction::Incoming, Direction::Outgoing] {
@@ -187,6 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_instance_that_is_silent_gives_way() {
+        tailrace_runtime::install();
         let presence = presence(Duration::ZERO);
         let first = presence.admit(ONE, [1; 16], Direction::Outgoing).unwrap();
         let second = presence.admit(ONE, [2; 16], Direction::Incoming).unwrap();
@@ -196,6 +199,7 @@ mod tests {
 
     #[test]
     fn members_are_counted() {
+        tailrace_runtime::install();
         let presence = presence(ALIVE);
         let admit = |node, direction| presence.admit(NodeId(node), [9; 16], direction);
         let first = admit(1, Direction::Incoming).unwrap();

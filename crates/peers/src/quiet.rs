@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// Time between two lines with one reason.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -31,6 +31,7 @@ mod tests {
 
     #[test]
     fn one_line_in_a_while_for_each_reason() {
+        tailrace_runtime::install();
         let quiet = Quiet::default();
         assert_eq!(quiet.may_log("a"), Some(0));
         assert_eq!(quiet.may_log("a"), None);

@@ -1,10 +1,11 @@
 //! Frames from one connection.
 
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use tailrace_env::time::Instant;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::Instant;
 
 use super::error::Ended;
 use super::frame::FrameError;
@@ -49,7 +50,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             };
             let patience = self.patience();
             self.make_room(missing);
-            let count = match tokio::time::timeout(patience, self.socket.read_buf(&mut self.input)).await {
+            let count = match time::timeout(patience, self.socket.read_buf(&mut self.input)).await {
                 Ok(count) => count?,
                 Err(_) if patience < self.silence_max => return Err(Ended::SlowFrame),
                 Err(_) => return Err(Ended::Silent(self.silence_max)),

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, time, time::MissedTicks};
 
 use bytes::Bytes;
-use tokio::sync::oneshot;
+use tailrace_env::sync::oneshot;
 
 use super::error::{Ended, PeerError};
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
@@ -60,7 +61,7 @@ impl Session {
         arrived: impl Fn(),
     ) -> Ended {
         let mut reader = FrameReader::new(halves.reader, options.frame_bytes_max, options.silence_max);
-        let ended = tokio::select! {
+        let ended = select! {
             ended = self.outgoing.send_all(&mut halves.writer, metrics, options.silence_max) => ended,
             Err(ended) = self.read(&mut reader, metrics, arrived) => ended,
             () = self.ping(options.ping_interval) => Ended::ByPeer,
@@ -108,8 +109,8 @@ impl Session {
 
     /// Asks for signs of life, for ever.
     async fn ping(&self, interval: Duration) {
-        let mut ticks = tokio::time::interval(interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut ticks = time::interval(interval);
+        ticks.set_missed(MissedTicks::Delay);
         loop {
             ticks.tick().await;
             self.outgoing.push_control(FrameKind::Ping, micros(self.began.elapsed()));
@@ -144,7 +145,7 @@ impl Session {
             Err(Unsent::Full) => return Err(PeerError::QueueFull),
             Err(Unsent::Closed) => return Err(PeerError::NotConnected(self.peer.node)),
         }
-        match tokio::time::timeout(timeout, answer).await {
+        match time::timeout(timeout, answer).await {
             Err(_) => Err(PeerError::TimedOut(timeout)),
             Ok(Ok(outcome)) => Ok(outcome?),
             Ok(Err(_)) => Err(PeerError::Disconnected(self.lock().ended.clone().unwrap_or_default())),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use tailrace_env::sync::watch;
 use tailrace_types::NodeId;
-use tokio::sync::watch;
 
 use super::link::Link;
 use super::metrics::PeerMetrics;
@@ -28,7 +28,7 @@ pub(super) struct Shared {
     pub(super) links: ArcSwap<Links>,
     pub(super) wanted: Mutex<WantedLinks>,
     pub(super) stopping: watch::Sender<bool>,
-    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) spawner: tailrace_env::task::Spawner,
 }
 
 /// What the links are to be.

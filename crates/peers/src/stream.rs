@@ -1,7 +1,8 @@
 //! Sockets between nodes, plain or with TLS.
 
 use std::io;
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -41,7 +42,7 @@ impl Halves {
 /// Connects to HOST:PORT; every address of the host is tried.
 pub(super) async fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
-    let stream = tokio::time::timeout(timeout, TcpStream::connect(address)).await.map_err(|_| late())??;
+    let stream = time::timeout(timeout, TcpStream::connect(address)).await.map_err(|_| late())??;
     // Without it small frames wait for the acknowledgement of earlier ones.
     stream.set_nodelay(true)?;
     Ok(stream)

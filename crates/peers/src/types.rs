@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;

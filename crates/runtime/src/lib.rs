@@ -1,4 +1,5 @@
-//! The real world around a node: tokio, disks, sockets, TLS, clocks, random numbers, memory, and the registry of metrics.
+//! The real world around a node: tokio, disks, sockets, TLS, clocks, random numbers, memory. It is a
+//! [`World`](tailrace_env::World).
 //!
 //! Nothing here knows of topics, nodes or protocols.
 //!
@@ -13,18 +14,15 @@
 //!   three nodes under full load (each page is cleared again): up to 4 MiB they are kept now, 8 MiB at the end of
 //!   each arena.
 
-pub mod aside;
-pub mod budget;
-pub mod clock;
 pub mod disk;
 mod listen;
 pub mod memory;
-pub mod metrics;
-pub mod random;
 pub mod residency;
 mod tasks;
 pub mod tls;
 pub mod transport;
+mod world;
 
 pub use listen::{ListenError, listen};
-pub use tasks::{build_runtime, stopped, task};
+pub use tasks::build_runtime;
+pub use world::install;

@@ -6,9 +6,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::io::{Errno, ReadWriteFlags};
-use tailrace_log::Extent;
-
-use crate::disk::ServerDisk;
 
 /// Distance of the probes where the kernel has no cachestat(2): the default size of its read-ahead.
 const PROBE_BYTES: u64 = 128 * 1024;
@@ -21,23 +18,8 @@ const AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 /// Read at a time while warming.
 const WARM_BUFFER_BYTES: usize = 128 * 1024;
 
-/// True if all of an extent can be sent without waiting for the disk, as far as the kernel tells.
-pub fn is_resident(extent: &Extent<ServerDisk>) -> bool {
-    let (file, position) = extent.file();
-    is_cached(file, position, extent.bytes())
-}
-
-/// Reads an extent into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk works while it is being sent. Blocks.
-///
-/// # Errors
-/// The device's.
-pub fn warm(extent: &Extent<ServerDisk>) -> io::Result<()> {
-    let (file, position) = extent.file();
-    read_ahead(file, position, extent.bytes())
-}
-
 /// True if all of `[position, position + bytes)` can be sent without waiting for the disk, as far as the kernel tells.
-fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
+pub(crate) fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
     let first = position / PAGE_BYTES;
     let last = (position + bytes.max(1) - 1) / PAGE_BYTES;
     // Small slices, the most frequent ones, lie in one or two pages: looking at their ends looks at all of them.
@@ -50,7 +32,8 @@ fn is_cached(file: impl AsFd, position: u64, bytes: u64) -> bool {
         && probe(&file, position, bytes)
 }
 
-fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
+/// Reads a range into the page cache and asks for [`AHEAD_BYTES`] behind it, so that the disk works while it is being sent. Blocks.
+pub(crate) fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Result<()> {
     let mut buffer = vec![0; WARM_BUFFER_BYTES];
     let mut at = position;
     let end = position + bytes;

@@ -6,8 +6,7 @@
 //!
 //! * A crate's integration tests are a few binaries with a module per behaviour (`tests/kafka`, `nats`,
 //!   `rdkafka`), since each binary links everything below it. A test that changes or measures its process
-//!   (environment, limits, allocator) is a binary by itself. The watcher of the disk that tests of the server put
-//!   before the kernel is behind the feature `test-hooks`, which only that package's own dev-dependency turns on.
+//!   (environment, limits, allocator) is a binary by itself.
 
 mod nats_on_http;
 mod start;
@@ -15,8 +14,12 @@ mod start;
 mod tests;
 
 pub use start::{Server, StartError, Startup, start};
+pub use tailrace_node::NodeDisk;
 pub use tailrace_node::cluster::Addresses;
 pub use tailrace_runtime::build_runtime;
-#[cfg(feature = "test-hooks")]
-pub use tailrace_runtime::disk::DiskWatcher;
-pub use tailrace_runtime::disk::{ServerDisk, ServerFile};
+pub use tailrace_runtime::disk::LocalDisk;
+
+/// The disk of this machine.
+pub fn local_disk() -> NodeDisk {
+    NodeDisk::new(LocalDisk::default())
+}

@@ -7,16 +7,15 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
+use tailrace_env::aside::Aside;
+use tailrace_env::budget::RequestBudget;
+use tailrace_env::metrics::Metrics;
 use tailrace_http::HttpServer;
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
-use tailrace_node::{DataFolder, Fronts, Node, RunningNode};
-use tailrace_runtime::aside::Aside;
-use tailrace_runtime::budget::RequestBudget;
-use tailrace_runtime::disk::ServerDisk;
+use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode};
 use tailrace_runtime::memory::{self, Held};
-use tailrace_runtime::metrics::Metrics;
 use tailrace_runtime::tls::{Tls, TlsError};
 use tailrace_runtime::{ListenError, listen};
 use tokio::net::TcpListener;
@@ -29,7 +28,7 @@ pub struct Startup {
     /// Settings by key, all layers merged: see `tailrace_config`.
     pub settings: BTreeMap<String, String>,
     /// The disk; tests put a watcher before it.
-    pub disk: ServerDisk,
+    pub disk: NodeDisk,
 }
 
 /// Without the settings' values: some of them are secrets.
@@ -104,6 +103,7 @@ impl Listeners {
 /// # Errors
 /// See [`StartError`]. Damaged partitions are no error: they are offline, and `/healthz` says so.
 pub async fn start(startup: Startup) -> Result<Server, StartError> {
+    tailrace_runtime::install();
     let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
     let folder = DataFolder::open(&config)?;
     let tls = Tls::load(&config)?;

@@ -20,7 +20,7 @@ use tailrace_node::coordinators::append_any_marker;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, append};
 use tailrace_node::taps::WantedBy;
 
-use crate::{Server, ServerDisk, Startup, start};
+use crate::{Server, Startup, local_disk, start};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -46,7 +46,7 @@ impl Rig {
             ("http", "127.0.0.1:0"),
         ];
         let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let server = start(Startup { settings, disk: ServerDisk::real() }).await.unwrap();
+        let server = start(Startup { settings, disk: local_disk() }).await.unwrap();
         let producer: FutureProducer = ClientConfig::new()
             .set("bootstrap.servers", server.addresses().kafka.to_string())
             .create()

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tailrace_server::{ServerDisk, Startup, build_runtime};
+use tailrace_server::{Startup, build_runtime, local_disk};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::ServeArguments;
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
     // Before the ready line: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
-    let starting = tailrace_server::start(Startup { settings: settings.values, disk: ServerDisk::real() });
+    let starting = tailrace_server::start(Startup { settings: settings.values, disk: local_disk() });
     // A node waits for as long as no cluster lets it in.
     let server = tokio::select! {
         server = starting => server?,

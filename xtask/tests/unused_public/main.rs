@@ -37,7 +37,6 @@ const RULES: Rules<'_> = Rules {
             "Rate::per_second",
             "rates of tests are whole; options are read in messages per 1,000 seconds",
         ),
-        ("runtime", "ServerDisk::watched", "a watcher of tests, behind a feature"),
         ("log", "LogStore::open_segments", "a test counts the open files"),
         ("subjects", "Dialect::ALL", "tests go through all dialects"),
         ("subjects", "Limits::widest", "tests with texts of any length"),

@@ -8,7 +8,7 @@ mod tls;
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use crate::metrics::KafkaMetrics;
 use tailrace_runtime::transport::Transport;

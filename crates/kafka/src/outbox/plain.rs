@@ -1,11 +1,12 @@
 //! Answers on a bare socket: bytes in memory by vectored writes, record batches by sendfile.
 
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use rustix::net::SendFlags;
+use tailrace_log::Extent;
+use tailrace_node::NodeDisk;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
@@ -13,6 +14,9 @@ use super::queue::{Item, Queue, too_short};
 
 /// Most bytes that one sendfile call moves: what a socket takes at once, and a bound on the time of the call.
 const SENDFILE_BYTES: u64 = 512 * 1024;
+
+/// Most bytes that are copied at once.
+const COPIED_BYTES: usize = 64 * 1024;
 
 /// Buffers of one vectored write.
 const VECTORS: usize = 16;
@@ -96,10 +100,13 @@ fn poll_file(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Pol
         return Poll::Ready(Ok(()));
     };
     let bytes = extent.bytes().min(SENDFILE_BYTES).min(*warm_bytes);
-    let (file, mut position) = extent.file();
+    let mut position = extent.position();
     let sent = stream.try_io(Interest::WRITABLE, || {
         let count = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Ok(rustix::fs::sendfile(stream, file.as_fd(), Some(&mut position), count)?)
+        match extent.descriptor() {
+            Some(file) => Ok(rustix::fs::sendfile(stream, file, Some(&mut position), count)?),
+            None => copy(extent, count, stream),
+        }
     });
     match sent {
         Ok(0) => Poll::Ready(Err(too_short(extent))),
@@ -112,6 +119,13 @@ fn poll_file(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Pol
         }
         Err(error) => unless_would_block(error),
     }
+}
+
+/// What sendfile does, for a disk whose files have no descriptor.
+fn copy(extent: &Extent<NodeDisk>, count: usize, stream: &TcpStream) -> io::Result<usize> {
+    let mut bytes = vec![0; count.min(COPIED_BYTES)];
+    let read = extent.read_at(&mut bytes, 0)?;
+    Ok(rustix::net::send(stream, &bytes[..read], SendFlags::NOSIGNAL)?)
 }
 
 /// A full socket is no error: tokio has noted it, and the next look at its readiness registers the task.

@@ -5,16 +5,16 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use tailrace_env::task;
+use tailrace_env::time::Instant;
 
 use bytes::Bytes;
+use tailrace_env::task::JoinHandle;
 use tailrace_log::Extent;
-use tokio::task::JoinHandle;
 
 use crate::metrics::KafkaMetrics;
-use tailrace_runtime::budget::Reservation;
-use tailrace_runtime::disk::ServerDisk;
-use tailrace_runtime::residency;
+use tailrace_env::budget::Reservation;
+use tailrace_node::NodeDisk;
 
 /// Bytes whose presence in memory is checked, or ensured, at once.
 const WARM_BYTES: u64 = 1024 * 1024;
@@ -23,7 +23,7 @@ const WARM_BYTES: u64 = 1024 * 1024;
 #[derive(Clone)]
 pub(crate) enum ReplyPart {
     Bytes(Bytes),
-    File(Extent<ServerDisk>),
+    File(Extent<NodeDisk>),
     /// What the answer takes in memory, until all of it is sent.
     Room(Arc<Reservation>),
 }
@@ -32,7 +32,7 @@ pub(crate) enum ReplyPart {
 pub(super) enum Item {
     Bytes(Bytes),
     File {
-        extent: Extent<ServerDisk>,
+        extent: Extent<NodeDisk>,
         /// So many bytes at its beginning are in memory.
         warm_bytes: u64,
     },
@@ -112,11 +112,11 @@ impl Queue {
         }
         let next = extent.part(0..extent.bytes().min(WARM_BYTES));
         *warm_bytes = next.bytes();
-        if residency::is_resident(&next) {
+        if next.is_resident() {
             return Poll::Ready(Ok(()));
         }
         self.metrics.cold_reads.inc();
-        self.warming = Some(tokio::task::spawn_blocking(move || residency::warm(&next)));
+        self.warming = Some(task::spawn_blocking(move || next.warm()));
         self.poll_warm(cx)
     }
 
@@ -129,7 +129,7 @@ impl Queue {
     }
 }
 
-pub(super) fn too_short(extent: &Extent<ServerDisk>) -> io::Error {
-    let end = extent.file().1 + extent.bytes();
+pub(super) fn too_short(extent: &Extent<NodeDisk>) -> io::Error {
+    let end = extent.position() + extent.bytes();
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("the segment ends before position {end}"))
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use bytes::Buf;
 use tokio::io::AsyncWrite;

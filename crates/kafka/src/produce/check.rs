@@ -3,7 +3,7 @@
 use tailrace_kafka_wire::Records;
 use tailrace_records::{AppendRules, BatchError, Validated, validate};
 
-use tailrace_runtime::aside::{Aside, Panicked};
+use tailrace_env::aside::{Aside, Panicked};
 
 /// Batches above this size are checked on a worker thread if they are compressed, or are to be: that takes longer than an event loop may be
 /// kept from its other connections.

@@ -15,13 +15,14 @@ mod transaction;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
+use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::produce_request::{ProduceRequest, TopicProduceData};
 use tailrace_kafka_wire::messages::produce_response::{ProduceResponse, TopicProduceResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_replication::Appended;
-use tokio::time::Instant;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, decode};
@@ -29,8 +30,8 @@ use crate::leader_hints;
 use crate::outbox::ReplyPart;
 use partition::append_to_partition;
 use refusal::PartitionRefusal;
+use tailrace_env::aside::Turn;
 use tailrace_node::partitions::{PartitionHandle, WaitOutcome};
-use tailrace_runtime::aside::Turn;
 use topic::find_topic;
 use transaction::Transaction;
 
@@ -165,7 +166,7 @@ async fn when_committed(
 async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
     let Uncommitted { handle, appended, replicas, .. } = uncommitted;
     if let Some(committed) = handle.wait_committed(appended) {
-        match tokio::time::timeout_at(deadline, committed).await {
+        match time::timeout_at(deadline, committed).await {
             Ok(Ok(WaitOutcome::Committed)) => {}
             Ok(Ok(WaitOutcome::Halted) | Err(_)) => return ErrorCode::KafkaStorageError,
             Ok(Ok(WaitOutcome::Deposed)) => return ErrorCode::NotLeaderOrFollower,
@@ -174,7 +175,7 @@ async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
     }
     let Some(replicas) = *replicas else { return ErrorCode::None };
     let replicated = handle.wait_replicated(appended.committed_at.offset(), replicas);
-    match tokio::time::timeout_at(deadline, replicated).await {
+    match time::timeout_at(deadline, replicated).await {
         Ok(true) => ErrorCode::None,
         Ok(false) => ErrorCode::NotLeaderOrFollower,
         Err(_) => ErrorCode::NotEnoughReplicasAfterAppend,

@@ -3,7 +3,7 @@
 //! One deliberate difference: there, a permission for `foo.*` also lets a subscription to `foo.>` in (its tokens are
 //! compared as literals), and so everything below. Here `>` is allowed by `>` only.
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 /// Patterns of one list. Each check of a subject that is not cached looks at all of them.
 const PATTERNS_MAX: usize = 1024;

@@ -184,7 +184,7 @@ impl std::fmt::Debug for Auth {
 /// A challenge: 128 random bits as text.
 pub(crate) fn nonce() -> String {
     use base64::Engine;
-    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(tailrace_runtime::random::bytes16())
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(tailrace_env::random::bytes16())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use super::grants::{Grants, ResponseLimits};
 

@@ -7,10 +7,11 @@
 //! minutes.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use arc_swap::ArcSwapOption;
 use ring::hmac;
-use tokio::sync::Semaphore;
+use tailrace_env::sync::Semaphore;
 
 /// bcrypt checks that run at once. Each keeps a thread of those that also read cold pages busy.
 const CHECKS_AT_ONCE: usize = 2;
@@ -57,7 +58,7 @@ pub(super) struct Checker {
 
 impl Checker {
     pub(super) fn new() -> Self {
-        let key = [tailrace_runtime::random::bytes16(), tailrace_runtime::random::bytes16()].concat();
+        let key = [tailrace_env::random::bytes16(), tailrace_env::random::bytes16()].concat();
         Self {
             key: hmac::Key::new(hmac::HMAC_SHA256, &key),
             places: Arc::new(Semaphore::new(CHECKS_AT_ONCE)),
@@ -66,7 +67,7 @@ impl Checker {
 
     /// A secret that nobody knows.
     pub(super) fn decoy(&self) -> Secret {
-        Secret(Kind::Plain(hmac::sign(&self.key, &tailrace_runtime::random::bytes16())))
+        Secret(Kind::Plain(hmac::sign(&self.key, &tailrace_env::random::bytes16())))
     }
 
     /// Takes over a secret as it is written: plain, or a bcrypt hash.
@@ -120,7 +121,7 @@ impl Checker {
             drop(place);
             matches
         };
-        tokio::task::spawn_blocking(check).await.unwrap_or(false)
+        task::spawn_blocking(check).await.unwrap_or(false)
     }
 }
 

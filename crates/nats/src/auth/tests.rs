@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_config::DynamicConfigs;
 
 use super::*;
 
 fn load(settings: &[(&str, &str)]) -> Result<Auth, AuthError> {
+    tailrace_runtime::install();
     let settings: BTreeMap<_, _> = settings.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     Auth::load(&BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap())
 }
@@ -295,7 +297,7 @@ async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is
     assert!(r.may_publish(b"_INBOX.1") && r.may_publish(b"_INBOX.1") && !r.may_publish(b"_INBOX.1"));
     r.delivered(b"_INBOX.2");
     assert!(r.may_publish(b"_INBOX.2"));
-    tokio::time::sleep(Duration::from_millis(60)).await;
+    time::sleep(Duration::from_millis(60)).await;
     assert!(!r.may_publish(b"_INBOX.2"));
     // Another connection of the same user has its own.
     let other = permissions(&auth, "r").await;

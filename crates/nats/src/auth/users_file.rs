@@ -19,7 +19,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use serde::Deserialize;
 use serde::de::Error;

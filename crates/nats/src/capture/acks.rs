@@ -4,12 +4,13 @@
 //! The sequence is the record's offset plus one.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use serde::Serialize;
+use tailrace_env::sync::oneshot;
 use tailrace_nats_wire::{Message, push_decimal};
 use tailrace_replication::Appended;
 use tailrace_types::Offset;
-use tokio::sync::oneshot;
 
 use crate::burst::Burst;
 use crate::capture::demands::Unmet;
@@ -177,7 +178,7 @@ pub(super) async fn acknowledge(
     let Ok(permit) = Arc::clone(&captures.acks).acquire_many_owned(count).await else { return };
     let server = Arc::clone(server);
     server.front.metrics().capture.acks_waiting.inc_by(count.into());
-    tokio::spawn(async move {
+    task::spawn(async move {
         batch.wait(&server, committed).await;
         server.front.metrics().capture.acks_waiting.dec_by(count.into());
         drop(permit);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use tailrace_config::BrokerConfig;
-use tokio::sync::Semaphore;
+use tailrace_env::sync::Semaphore;
 
 use super::bindings::Bindings;
 

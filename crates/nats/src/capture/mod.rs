@@ -19,12 +19,13 @@ mod lanes;
 mod metrics;
 
 use std::sync::Arc;
+use tailrace_env::task;
 
+use tailrace_env::sync::oneshot;
 use tailrace_nats_wire::Message;
 use tailrace_records::{BatchBuilder, Validated, partition_of_key};
 use tailrace_replication::Appended;
 use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
-use tokio::sync::oneshot;
 
 pub(crate) use self::binding::Binding;
 pub(crate) use self::captures::Captures;
@@ -35,9 +36,9 @@ use crate::capture::demands::{Unmet, unmet_of};
 use crate::live::NAME;
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
+use tailrace_env::time::wall_clock;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 use tailrace_node::relay::{self, NotRelayed};
-use tailrace_runtime::clock::wall_clock;
 
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
@@ -199,7 +200,7 @@ async fn store(
 ) -> Result<(Appended, u64), Failure> {
     let compressed = topic.stored_compression().is_some();
     let (header, bytes) = if compressed && builder.bytes_estimate() > COMPRESS_INLINE_BYTES {
-        let built = tokio::task::spawn_blocking(move || builder.build_with_header()).await;
+        let built = task::spawn_blocking(move || builder.build_with_header()).await;
         built.map_err(|_| Failure::Gone)?
     } else {
         builder.build_with_header()

@@ -4,7 +4,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::metrics::ReasonLabel;
 
 /// Metrics of records on their way to NATS subscribers.
 #[derive(Debug)]

@@ -12,8 +12,9 @@ mod subjects;
 
 use bytes::Bytes;
 use tailrace_config::BrokerConfig;
+use tailrace_env::sync::Semaphore;
+use tailrace_env::task;
 use tailrace_records::{Compression, decompress};
-use tokio::sync::Semaphore;
 
 pub(crate) use self::metrics::LiveMetrics;
 use self::subjects::Subjects;
@@ -50,7 +51,7 @@ impl Live {
         let bytes_max = self.decompressed_bytes_max;
         // It is closed by nobody.
         let _permit = self.decompressions.acquire().await.map_err(|_| NotTaken::Failed)?;
-        let unpacked = tokio::task::spawn_blocking(move || {
+        let unpacked = task::spawn_blocking(move || {
             let mut out = Vec::new();
             decompress(compression, &packed, bytes_max, &mut out).map(|()| Bytes::from(out))
         });

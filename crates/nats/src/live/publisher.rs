@@ -1,6 +1,7 @@
 //! The front as a sink of the taps: decodes the ranges that come back from the log, and publishes their records.
 
 use std::sync::Arc;
+use tailrace_env::{task, time};
 
 use bytes::Bytes;
 use tailrace_records::{BatchHeader, Compression, HEADER_BYTES, Record, RecordIter, Strictness};
@@ -142,8 +143,8 @@ impl Publisher {
         self.burst.finish(metrics);
         match self.burst.take_crowded() {
             Some(crowded) => crowded.wait(metrics).await,
-            None => tokio::task::yield_now().await,
+            None => task::yield_now().await,
         }
-        self.burst.begin(std::time::Instant::now());
+        self.burst.begin(time::Instant::now());
     }
 }

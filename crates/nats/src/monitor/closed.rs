@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use super::connection_info::{ConnInfo, describe, user_of};
-use super::time;
+use super::go_time;
 use crate::client::Client;
 use crate::close::CloseReason;
 
@@ -18,9 +18,9 @@ const CLOSED_MAX: usize = 1024;
 pub(super) struct Closed {
     pub(super) info: ConnInfo,
     pub(super) user: Option<String>,
-    pub(super) started: SystemTime,
-    pub(super) last: SystemTime,
-    pub(super) stopped: SystemTime,
+    pub(super) started: WallTime,
+    pub(super) last: WallTime,
+    pub(super) stopped: WallTime,
     pub(super) round_trip_us: u64,
 }
 
@@ -35,9 +35,9 @@ impl ClosedList {
 
     /// Takes note of the end of a connection.
     pub(super) fn add(&self, client: &Client, reason: CloseReason) {
-        let now = SystemTime::now();
+        let now = WallTime::now();
         let mut info = describe(client, now);
-        info.stop = Some(time::rfc3339(now));
+        info.stop = Some(go_time::rfc3339(now));
         info.reason = Some(reason.to_string());
         let closed = Arc::new(Closed {
             user: user_of(client),

@@ -1,12 +1,12 @@
 //! A connection as `/connz` shows it.
 
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use serde::Serialize;
 
+use super::go_time;
 use super::subscription_info::SubscriptionInfo;
-use super::time;
 use crate::client::{Client, TransportKind};
 
 /// One connection, with nats-server's names, in its order.
@@ -62,7 +62,7 @@ pub(super) fn subscriptions_of(client: &Client) -> usize {
 }
 
 /// A connection that is open now.
-pub(super) fn describe(client: &Client, now: SystemTime) -> ConnInfo {
+pub(super) fn describe(client: &Client, now: WallTime) -> ConnInfo {
     let said = client.said();
     let said = |field: fn(&tailrace_nats_wire::ConnectOptions) -> &String| {
         said.as_deref().map_or_else(String::new, |options| field(options).clone())
@@ -79,13 +79,13 @@ pub(super) fn describe(client: &Client, now: SystemTime) -> ConnInfo {
         },
         ip: client.peer.ip().to_canonical().to_string(),
         port: client.peer.port(),
-        start: time::rfc3339(client.started),
-        last_activity: time::rfc3339(last),
+        start: go_time::rfc3339(client.started),
+        last_activity: go_time::rfc3339(last),
         stop: None,
         reason: None,
-        rtt: (round_trip > 0).then(|| time::duration(round_trip)),
-        uptime: time::uptime(now.duration_since(client.started).unwrap_or_default()),
-        idle: time::uptime(now.duration_since(last).unwrap_or_default()),
+        rtt: (round_trip > 0).then(|| go_time::duration(round_trip)),
+        uptime: go_time::uptime(now.duration_since(client.started)),
+        idle: go_time::uptime(now.duration_since(last)),
         pending_bytes: client.pending_bytes(),
         in_msgs: client.counts.messages_in.load(Ordering::Relaxed),
         out_msgs,

@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use serde::Serialize;
 
 use super::closed::{Closed, ClosedList};
 use super::connection_info::{ConnInfo, describe, subscriptions_of, user_of};
+use super::go_time;
 use super::options::{ConnectionState, Options, Sort};
 use super::query::{ACCOUNT, BadQuery, Query};
 use super::subscription_info::SubscriptionInfo;
 use super::subscriptions::of_clients;
-use super::time;
 use crate::client::Client;
 use crate::front::NatsFront;
 
@@ -38,7 +38,7 @@ enum Candidate {
 /// Answers a query. Blocks for a while when there are many connections, or their subscriptions are wanted.
 pub(super) fn page(front: &NatsFront, closed: &ClosedList, query: &Query) -> Result<Connz, BadQuery> {
     let options = Options::parse(query)?;
-    let now = SystemTime::now();
+    let now = WallTime::now();
     let mut found: Vec<Candidate> = Vec::new();
     if !options.nobody && options.state != ConnectionState::Closed {
         found.extend(front.clients().into_iter().map(Candidate::Open));
@@ -59,7 +59,7 @@ pub(super) fn page(front: &NatsFront, closed: &ClosedList, query: &Query) -> Res
     }
     Ok(Connz {
         server_id: front.server_info().server_id.clone(),
-        now: time::rfc3339(now),
+        now: go_time::rfc3339(now),
         num_connections: connections.len(),
         total,
         offset: options.offset,
@@ -108,8 +108,8 @@ impl Candidate {
     }
 
     /// Smaller comes first.
-    fn key(&self, sort: Sort, now: SystemTime) -> Key {
-        let since = |time: SystemTime| now.duration_since(time).unwrap_or_default().as_nanos();
+    fn key(&self, sort: Sort, now: WallTime) -> Key {
+        let since = |time: WallTime| now.duration_since(time).as_nanos();
         let most = |number: u64| Key::Number(u128::MAX - u128::from(number));
         let closed = match self {
             Self::Open(_) => None,
@@ -132,7 +132,7 @@ impl Candidate {
             (Sort::Idle, _) => Key::Number(u128::MAX - since(self.last())),
             (Sort::Uptime, Self::Open(client)) => Key::Number(since(client.started)),
             (Sort::Uptime, Self::Closed(closed)) => {
-                let up = closed.stopped.duration_since(closed.started).unwrap_or_default();
+                let up = closed.stopped.duration_since(closed.started);
                 Key::Number(up.as_nanos())
             }
             (Sort::Rtt, _) => most(self.round_trip_us()),
@@ -142,7 +142,7 @@ impl Candidate {
         }
     }
 
-    fn last(&self) -> SystemTime {
+    fn last(&self) -> WallTime {
         match self {
             Self::Open(client) => client.last_activity(),
             Self::Closed(closed) => closed.last,
@@ -156,7 +156,7 @@ impl Candidate {
         }
     }
 
-    fn info(&self, options: &Options, now: SystemTime) -> ConnInfo {
+    fn info(&self, options: &Options, now: WallTime) -> ConnInfo {
         let mut info = match self {
             Self::Open(client) => describe(client, now),
             Self::Closed(closed) => closed.info.clone(),

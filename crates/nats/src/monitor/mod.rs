@@ -7,6 +7,7 @@
 mod closed;
 mod connection_info;
 mod connections;
+mod go_time;
 mod options;
 mod others;
 mod page;
@@ -15,11 +16,11 @@ mod query;
 mod remembered;
 mod subscription_info;
 mod subscriptions;
-mod time;
 mod varz;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tailrace_env::task;
 
 use serde::Serialize;
 
@@ -86,7 +87,7 @@ async fn listed(
     // The semaphore is never closed.
     let _place = server.front.monitor().lists.acquire().await;
     let server = Arc::clone(server);
-    let made = tokio::task::spawn_blocking(move || make(&server)).await;
+    let made = task::spawn_blocking(move || make(&server)).await;
     made.unwrap_or_else(|_| Err(BadQuery("the page could not be made".to_owned())))
 }
 

@@ -2,19 +2,19 @@
 //! well-formed, so that tools that ask for everything are content.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use serde_json::{Value, json};
 
+use super::go_time;
 use super::query::{ACCOUNT, BadQuery, Query};
 use super::subscriptions::statistics;
-use super::time;
 use crate::front::NatsFront;
 use crate::routes::RemoteNode;
 
 /// What every page begins with.
 fn head(front: &NatsFront) -> (String, String) {
-    (front.server_info().server_id.clone(), time::rfc3339(SystemTime::now()))
+    (front.server_info().server_id.clone(), go_time::rfc3339(WallTime::now()))
 }
 
 pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery> {
@@ -37,7 +37,7 @@ pub(super) fn routez(front: &NatsFront, query: &Query) -> Result<Value, BadQuery
 /// The link from another node, and what is sent to it on the one there.
 fn route(front: &NatsFront, node: &RemoteNode) -> Value {
     let routes = front.router().routes();
-    let up = SystemTime::now().duration_since(node.since).unwrap_or_default();
+    let up = WallTime::now().duration_since(node.since);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     json!({
         "rid": node.id.get(),
@@ -47,8 +47,8 @@ fn route(front: &NatsFront, node: &RemoteNode) -> Value {
         "is_configured": false,
         "ip": "",
         "port": 0,
-        "start": time::rfc3339(node.since),
-        "uptime": time::uptime(up),
+        "start": go_time::rfc3339(node.since),
+        "uptime": go_time::uptime(up),
         "pending_size": routes.peers().map_or(0, |peers| peers.nats_pending(node.id)),
         "in_msgs": count(&node.messages_in),
         "out_msgs": count(&node.messages_out),
@@ -113,7 +113,7 @@ pub(super) fn accountz(front: &NatsFront, query: &Query) -> Result<Value, BadQue
             let metrics = front.metrics();
             let detail = json!({
                 "account_name": ACCOUNT,
-                "update_time": time::rfc3339(front.started()),
+                "update_time": go_time::rfc3339(front.started()),
                 "expired": false,
                 "complete": true,
                 "jetstream_enabled": false,

@@ -1,7 +1,7 @@
 //! What this process takes of the machine, from /proc. Where there is none, it says 0.
 
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// Time over which the CPU is measured at least.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -81,7 +81,7 @@ pub(super) fn resident_bytes() -> u64 {
 
 /// Cores that this process may use.
 pub(super) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, Into::into)
+    tailrace_env::thread::processors()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::Semaphore;
+use tailrace_env::sync::Semaphore;
 
 use super::closed::ClosedList;
 use super::page::{COUNTED, PATHS};

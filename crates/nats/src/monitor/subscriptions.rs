@@ -4,13 +4,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use serde::Serialize;
 
+use super::go_time;
 use super::query::{ACCOUNT, BadQuery, LIMIT_DEFAULT, LIMIT_MAX, Query};
 use super::subscription_info::SubscriptionInfo;
-use super::time;
 use crate::front::NatsFront;
 use crate::subscription::ClientSubscription;
 use crate::target::Target;
@@ -81,7 +81,7 @@ pub(super) fn page(front: &NatsFront, query: &Query) -> Result<Subsz, BadQuery> 
     };
     Ok(Subsz {
         server_id: front.server_info().server_id.clone(),
-        now: time::rfc3339(SystemTime::now()),
+        now: go_time::rfc3339(WallTime::now()),
         statistics: statistics(front),
         total,
         offset,

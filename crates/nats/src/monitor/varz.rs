@@ -1,17 +1,17 @@
 //! `/varz`: the server as a whole.
 
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use tailrace_env::time::WallTime;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use tailrace_nats_wire::ServerInfo;
 
 use super::remembered::Monitor;
-use super::{process, time};
+use super::{go_time, process};
 use crate::close::CloseReason;
 use crate::server::NatsServer;
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::metrics::ReasonLabel;
 
 /// Fields in the order of nats-server.
 pub(super) struct Varz(Vec<(&'static str, Value)>);
@@ -102,9 +102,9 @@ fn cluster(server: &NatsServer) -> Value {
 fn state(server: &NatsServer, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     let front = &server.front;
     let metrics = front.metrics();
-    let now = SystemTime::now();
-    let up = now.duration_since(front.started()).unwrap_or_default();
-    let started = time::rfc3339(front.started());
+    let now = WallTime::now();
+    let up = now.duration_since(front.started());
+    let started = go_time::rfc3339(front.started());
     let (in_messages, in_bytes) = (metrics.messages_in.get(), metrics.bytes_in.get());
     let (out_messages, out_bytes) = (metrics.messages_out.get(), metrics.bytes_out.get());
     let slow = metrics.slow_consumers.get();
@@ -122,8 +122,8 @@ fn state(server: &NatsServer, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     });
     vec![
         ("start", started.as_str().into()),
-        ("now", time::rfc3339(now).into()),
-        ("uptime", time::uptime(up).into()),
+        ("now", go_time::rfc3339(now).into()),
+        ("uptime", go_time::uptime(up).into()),
         ("mem", process::resident_bytes().into()),
         ("cores", process::cores().into()),
         ("gomaxprocs", process::cores().into()),

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use tailrace_env::task::Spawner;
+use tailrace_env::time::Instant;
 
 use bytes::Bytes;
 use tailrace_subjects::{Dialect, Pattern};
@@ -180,11 +181,11 @@ impl Drop for Inbound {
         self.front.router().routes().node_gone(&self.node);
         let routes = std::mem::take(&mut self.interest.routes);
         if routes.len() > REMOVED_INLINE_MAX
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Some(spawner) = Spawner::try_current()
         {
             let (front, node) = (Arc::clone(&self.front), Arc::clone(&self.node));
             // Nobody waits for it.
-            drop(runtime.spawn_blocking(move || forget(&front, &node, routes)));
+            drop(spawner.spawn_blocking(move || forget(&front, &node, routes)));
         } else {
             forget(&self.front, &self.node, routes);
         }

@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{task, time};
 
 use bytes::BytesMut;
+use tailrace_env::sync::Notify;
 use tailrace_types::NodeId;
-use tokio::sync::Notify;
 
 use super::wire::{self, Change};
 use tailrace_peers::{NatsFrame, NatsUnsent, Peers};
@@ -230,11 +231,11 @@ pub(super) async fn feed(
             Piece::Upto(key) => {
                 after = Some(key);
                 peers.nats_room(node, WAITING_BYTES).await;
-                tokio::task::yield_now().await;
+                task::yield_now().await;
             }
             Piece::Full => peers.nats_room(node, WAITING_BYTES).await,
             Piece::Done => feed.wake.notified().await,
-            Piece::Down => tokio::time::sleep(DOWN_PAUSE).await,
+            Piece::Down => time::sleep(DOWN_PAUSE).await,
             Piece::Ended => return,
         }
     }

@@ -5,7 +5,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use tailrace_runtime::metrics::ReasonLabel;
+use tailrace_env::metrics::ReasonLabel;
 
 /// Metrics of the routes to other nodes.
 #[derive(Debug, Default)]

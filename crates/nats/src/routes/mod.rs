@@ -18,7 +18,8 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::SystemTime;
+use tailrace_env::task;
+use tailrace_env::time::WallTime;
 
 use tailrace_config::BrokerConfig;
 use tailrace_types::NodeId;
@@ -54,7 +55,7 @@ pub(super) struct Routes {
 #[derive(Debug)]
 pub(crate) struct RemoteNode {
     pub(super) id: NodeId,
-    pub(super) since: SystemTime,
+    pub(super) since: WallTime,
     /// Its link has ended: what is still in the router for it counts no more.
     gone: AtomicBool,
     pub(super) interest: AtomicUsize,
@@ -76,7 +77,7 @@ impl RemoteNode {
     fn new(id: NodeId) -> Self {
         Self {
             id,
-            since: SystemTime::now(),
+            since: WallTime::now(),
             gone: AtomicBool::new(false),
             interest: AtomicUsize::new(0),
             messages_in: AtomicU64::new(0),
@@ -141,7 +142,7 @@ impl Routes {
     pub(super) fn link_up(&self, node: NodeId) {
         if let (Some(own), Some(peers)) = (&self.own, self.peers()) {
             let feed = own.begin(node);
-            tokio::spawn(interest::feed(Arc::clone(own), peers.clone(), node, feed));
+            task::spawn(interest::feed(Arc::clone(own), peers.clone(), node, feed));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -53,7 +54,7 @@ impl WebSocketFront {
         let place = nats.take_place(peer.ip(), per_address).ok_or(too_many)?;
         let (limits, compression) = (self.limits, upgrade.compression);
         let (server, upgraded) = (Arc::clone(server), hyper::upgrade::on(request));
-        tokio::spawn(async move {
+        task::spawn(async move {
             // An error is the end of the HTTP connection before the answer was sent.
             let Ok(upgraded) = upgraded.await else { return };
             let closing = ClosingFrame::default();

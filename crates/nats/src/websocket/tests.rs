@@ -1,4 +1,5 @@
 use std::io;
+use tailrace_env::{select, task};
 
 use flate2::{Compress, Compression, FlushCompress};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -216,7 +217,7 @@ async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
         assert!(found == long);
         // A PING is answered while the next bytes are waited for.
         client.write_all(&frame(FINAL | opcode::PING, b"?")).await.unwrap();
-        let read = tokio::spawn(async move {
+        let read = task::spawn(async move {
             let mut rest = Vec::new();
             (server.read_to_end(&mut rest).await.map(|_| rest), server)
         });
@@ -261,20 +262,18 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
     let ping = frame(FINAL | opcode::PING, &[b'x'; 125]);
     // Nobody reads the answers: after a while no more of them are kept, and the connection still works.
     for _ in 0..5_000 {
-        tokio::select! {
-            biased;
+        select! {
             sent = client.write_all(&ping) => sent.unwrap(),
             _ = &mut reading => panic!("nothing was sent"),
         }
     }
     let data = frame(FINAL | opcode::BINARY, b"PING\r\n");
-    tokio::select! {
-        biased;
+    select! {
         _ = &mut reading => panic!("nothing was sent"),
         sent = client.write_all(&data) => sent.unwrap(),
     }
     let mut server = reading.await.unwrap();
-    let drain = tokio::spawn(async move {
+    let drain = task::spawn(async move {
         let mut last = (0, Vec::new());
         while let Ok(frame) = receive(&mut client).await {
             last = frame;

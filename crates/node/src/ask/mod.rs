@@ -18,7 +18,7 @@ mod serve;
 mod share;
 mod transactions;
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::de::DeserializeOwned;

@@ -1,6 +1,7 @@
 //! Takes a question of another node, and has it answered.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use bytes::Bytes;
 use tailrace_peers::RequestError;
@@ -38,6 +39,6 @@ pub(crate) async fn serve(
 
 async fn answer<Q: Answers + Send + 'static>(node: &Arc<Node>, question: Q) -> Result<Bytes, RequestError> {
     let node = Arc::clone(node);
-    let answered = tokio::spawn(async move { question.answer(&node).await }).await;
+    let answered = task::spawn(async move { question.answer(&node).await }).await;
     answered.map(|answer| encode(&answer)).map_err(|error| RequestError::Failed(error.to_string()))
 }

@@ -1,7 +1,7 @@
 //! `log.cleaner.io.max.bytes.per.second`, for all threads together.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// What may be read and written ahead of time: a tenth of a second's worth.
 const AHEAD: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ pub(super) struct Bill(f64);
 impl Account {
     /// Earns at `rate` bytes per second; what is not owed is not earned.
     fn earn(&mut self, rate: f64, now: Instant) {
-        let since = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let since = self.at.map_or(Duration::ZERO, |at| now.duration_since(at));
         self.earned = (self.earned + rate * since.as_secs_f64()).min(self.spent);
         self.at = Some(self.at.map_or(now, |at| at.max(now)));
     }
@@ -71,6 +71,7 @@ mod tests {
 
     #[test]
     fn bytes_are_spent_at_the_rate() {
+        tailrace_runtime::install();
         let (budget, now) = (Budget::default(), Instant::now());
         assert_eq!(spent(&budget, 50, 1000.0, now), Duration::ZERO);
         assert_eq!(spent(&budget, 1050, 1000.0, now), Duration::from_secs(1));
@@ -82,6 +83,7 @@ mod tests {
 
     #[test]
     fn no_rate_means_no_wait_and_an_absurd_one_is_bounded() {
+        tailrace_runtime::install();
         let now = Instant::now();
         assert_eq!(spent(&Budget::default(), u64::MAX, f64::MAX, now), Duration::ZERO);
         for rate in [0.0, -5.0, f64::MIN_POSITIVE, f64::NAN] {
@@ -93,6 +95,7 @@ mod tests {
     /// pieces under way, and does not fall short of it.
     #[test]
     fn over_any_time_the_rate_is_held() {
+        tailrace_runtime::install();
         const PIECE: u64 = 700;
         let (budget, begin) = (Budget::default(), Instant::now());
         let mut threads = [begin; 2];
@@ -108,6 +111,7 @@ mod tests {
 
     #[test]
     fn who_waits_when_the_rate_changes_goes_on_at_the_new_one() {
+        tailrace_runtime::install();
         let (budget, now) = (Budget::default(), Instant::now());
         let bill = budget.spend(10_100, 1000.0, now);
         let later = now + Duration::from_secs(2);

@@ -12,16 +12,16 @@ mod round;
 mod threads;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tailrace_env::thread::{Bell, Thread};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_log::Trim;
 use tailrace_types::{TopicId, TopicPartition};
 
 use self::budget::Budget;
+use crate::disk::NodeDisk;
 use crate::partitions::PartitionHandle;
-use tailrace_runtime::disk::ServerDisk;
 
 /// How often a thread looks whether it is still wanted, at least.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -32,19 +32,18 @@ type Which = (TopicPartition, TopicId);
 #[derive(Debug, Default)]
 pub(crate) struct Cleaner {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
 }
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<CleanerState>,
-    wake: Condvar,
+    stop: Bell,
     budget: Budget,
 }
 
 #[derive(Default)]
 struct CleanerState {
-    stopping: bool,
     /// Partitions that a thread has taken.
     taken: Vec<Which>,
     /// Why they are left alone.
@@ -52,7 +51,7 @@ struct CleanerState {
     /// Not to be tried again before: the disk was full.
     retry_at: BTreeMap<Which, Instant>,
     /// Exchanges that the log has made and that found no space to become durable.
-    unfinished: Vec<(Arc<PartitionHandle>, Trim<ServerDisk>)>,
+    unfinished: Vec<(Arc<PartitionHandle>, Trim<NodeDisk>)>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -65,8 +64,7 @@ impl Cleaner {
     /// Ends the threads: what a round has put in place stays, the rest is done again after the next start. Blocks for as long
     /// as one read or write and a sync take.
     pub(crate) fn stop(&self) {
-        self.shared.lock().stopping = true;
-        self.shared.wake.notify_all();
+        self.shared.stop.ring();
         let threads = std::mem::take(&mut *self.lock_threads());
         for thread in threads {
             if thread.join().is_err() {
@@ -83,7 +81,7 @@ impl Cleaner {
         state.uncleanable.iter().map(|(which, reason)| (which.0.clone(), reason.clone())).collect()
     }
 
-    fn lock_threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn lock_threads(&self) -> MutexGuard<'_, Vec<Thread>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -92,23 +90,5 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, CleanerState> {
         // Every critical section leaves the state consistent even if it were to panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.lock().stopping
-    }
-
-    /// Waits, but not beyond the end of the server. False if that has come.
-    fn wait(&self, duration: Duration) -> bool {
-        let until = Instant::now() + duration;
-        let mut state = self.lock();
-        while !state.stopping {
-            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-            else {
-                return true;
-            };
-            state = self.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        false
     }
 }

@@ -1,7 +1,7 @@
 //! The pace of a round: it waits until what it reads and writes is paid for, and ends when it is no longer wanted.
 
 use std::sync::Arc;
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use tailrace_log::{LogError, Pace};
 
@@ -23,7 +23,7 @@ impl Throttle<'_> {
 
     fn still_wanted(&self) -> Result<(), LogError> {
         let stopped = |reason| Err(LogError::CompactionStopped { reason });
-        if self.shared.is_stopping() {
+        if self.shared.stop.has_rung() {
             return stopped("the server is stopping");
         }
         let reader = &self.handle.reader;
@@ -55,7 +55,7 @@ impl Pace for Throttle<'_> {
                 self.node.metrics.compaction.waits.inc();
                 waits = true;
             }
-            self.shared.wait(wait.min(POLL_INTERVAL));
+            self.shared.stop.pause(wait.min(POLL_INTERVAL));
         }
     }
 }

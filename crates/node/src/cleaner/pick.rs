@@ -1,7 +1,7 @@
 //! Which partition is cleaned next: of those that are worth it, the one with the largest dirty share, as in Kafka.
 
 use std::sync::Arc;
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use tailrace_config::{BrokerConfig, TopicConfig};
 use tailrace_log::Cleanable;

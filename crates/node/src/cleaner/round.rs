@@ -9,9 +9,9 @@ use tailrace_replication::AppendError;
 use super::Shared;
 use super::pace::Throttle;
 use super::pick::Candidate;
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
-use tailrace_runtime::disk::ServerDisk;
 
 /// Why a round did not come to its end.
 #[derive(Debug)]
@@ -111,6 +111,6 @@ fn clean(
 }
 
 /// Takes note of an exchange that became durable, or not.
-pub(super) fn finish(handle: &Arc<PartitionHandle>, trim: &Trim<ServerDisk>, result: &Result<(), LogError>) {
+pub(super) fn finish(handle: &Arc<PartitionHandle>, trim: &Trim<NodeDisk>, result: &Result<(), LogError>) {
     handle.with_blocking(|core| core.finish_trim(trim, result));
 }

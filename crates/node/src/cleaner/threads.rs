@@ -1,8 +1,8 @@
 //! The cleaner's threads: as many as the settings say, each of which cleans what is worth it.
 
 use std::sync::{Arc, Weak};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use tailrace_env::thread::{self, Thread};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_config::BrokerConfig;
 use tailrace_log::{HashSecret, KeyMap};
@@ -27,8 +27,7 @@ impl Cleaner {
             return Ok(());
         }
         let (shared, weak) = (Arc::clone(&self.shared), Arc::downgrade(node));
-        let manager = std::thread::Builder::new().name("cleaner".to_owned());
-        let manager = manager.spawn(move || manage(&shared, &weak))?;
+        let manager = thread::spawn("cleaner", move || manage(&shared, &weak))?;
         self.lock_threads().push(manager);
         Ok(())
     }
@@ -36,7 +35,7 @@ impl Cleaner {
 
 /// Keeps as many threads as the settings say; they may change.
 fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
-    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut threads: Vec<Thread> = Vec::new();
     loop {
         let Some(alive) = node.upgrade() else { break };
         let wanted = alive.config().log_cleaner_threads.min(THREADS_MAX);
@@ -45,13 +44,12 @@ fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
         // A thread whose number is no longer wanted ends by itself.
         for number in u32::try_from(threads.len()).unwrap_or(u32::MAX)..wanted {
             let (shared, node) = (Arc::clone(shared), node.clone());
-            let builder = std::thread::Builder::new().name(format!("cleaner-{number}"));
-            match builder.spawn(move || work(&shared, &node, number)) {
+            match thread::spawn(format!("cleaner-{number}"), move || work(&shared, &node, number)) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => tracing::error!(%error, "cannot start a cleaner thread"),
             }
         }
-        if !shared.wait(POLL_INTERVAL) {
+        if shared.stop.pause(POLL_INTERVAL) {
             break;
         }
     }
@@ -67,7 +65,7 @@ fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
     let mut idle_until = Instant::now();
     while let Some(node) = node.upgrade() {
         let config = node.config();
-        if shared.is_stopping() || number >= config.log_cleaner_threads {
+        if shared.stop.has_rung() || number >= config.log_cleaner_threads {
             return;
         }
         if Instant::now() >= idle_until {
@@ -84,11 +82,10 @@ fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
             }
         }
         drop(node);
-        if !shared.wait(
-            POLL_INTERVAL
-                .min(idle_until.saturating_duration_since(Instant::now()))
-                .max(Duration::from_millis(1)),
-        ) {
+        if shared
+            .stop
+            .pause(POLL_INTERVAL.min(idle_until.duration_since(Instant::now())).max(Duration::from_millis(1)))
+        {
             return;
         }
     }
@@ -103,7 +100,7 @@ fn key_bytes(config: &BrokerConfig) -> usize {
 impl Shared {
     fn clean(&self, node: &Arc<Node>, candidate: &Candidate, config: &BrokerConfig) {
         let started = Instant::now();
-        let secret = HashSecret([tailrace_runtime::random::u64(), tailrace_runtime::random::u64()]);
+        let secret = HashSecret([tailrace_env::random::u64(), tailrace_env::random::u64()]);
         // Made anew for each round: between rounds it takes no memory, and its secret lasts for one.
         let mut map = KeyMap::new(key_bytes(config), config.log_cleaner_io_buffer_load_factor, secret);
         let result = round::run(self, node, candidate, &mut map);

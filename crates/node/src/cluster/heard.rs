@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_types::NodeId;
 

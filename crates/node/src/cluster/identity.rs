@@ -17,9 +17,9 @@ use super::meta::{Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
 use super::registration::reachable;
 use crate::controller::topic_partition;
+use tailrace_env::metrics::Metrics;
+use tailrace_env::random;
 use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
-use tailrace_runtime::metrics::Metrics;
-use tailrace_runtime::random;
 
 /// The identity of an open data folder.
 pub(crate) struct Own {

@@ -1,7 +1,8 @@
 //! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{task, time};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,7 @@ pub(crate) async fn begin(
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
         }
-        tokio::time::sleep(ROUND_PAUSE).await;
+        time::sleep(ROUND_PAUSE).await;
     }
     unreachable!("the rounds do not end")
 }
@@ -160,7 +161,7 @@ pub(crate) async fn renew(
                 tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
             }
         }
-        tokio::time::sleep(ROUND_PAUSE).await;
+        time::sleep(ROUND_PAUSE).await;
     }
     unreachable!("the rounds do not end")
 }
@@ -242,7 +243,7 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
 pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode) -> ControlError {
     let body = encode(registration);
     loop {
-        tokio::time::sleep(MEMBERS_PAUSE).await;
+        time::sleep(MEMBERS_PAUSE).await;
         let Some(peers) = here.links.peers() else { continue };
         for node in here.image().nodes().map(|node| node.registration.node) {
             if node == registration.node || !peers.is_up(node) {
@@ -282,7 +283,7 @@ pub(super) async fn admit(
     let node = registration.node;
     let command = Command::RegisterNode(registration);
     let (work, now) = (Arc::clone(here), here.now());
-    let registered = tokio::spawn(async move { work.controller.execute(command, now).await });
+    let registered = task::spawn(async move { work.controller.execute(command, now).await });
     let answer = match registered.await {
         Ok(Ok(image)) => match admission(&image, node) {
             Some(admission) => {

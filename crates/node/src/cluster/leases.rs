@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_replication::raft::{Beats, Lease};
 use tailrace_types::{NodeId, RaftGroup};
 
-use tailrace_runtime::random;
+use tailrace_env::random;
 
 /// No number: the node has no lease at the moment.
 const NONE: u64 = 0;

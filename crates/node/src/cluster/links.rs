@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use tailrace_config::BrokerConfig;
+use tailrace_env::sync::watch;
 use tailrace_metadata::MetadataImage;
 use tailrace_metadata::cluster::{Leader, Leaders};
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup, ReplicaId};
-use tokio::sync::watch;
 
 use super::chunk;
 use super::leases::Leases;

@@ -1,7 +1,8 @@
 //! The controller's leader takes note of nodes that fall silent, and of those that come back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_metadata::Command;
 use tailrace_types::NodeId;
@@ -17,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(2);
 pub(super) async fn run(here: &Arc<Node>) {
     let mut leads_since: Option<Instant> = None;
     loop {
-        tokio::time::sleep(POLL_INTERVAL).await;
+        time::sleep(POLL_INTERVAL).await;
         if here.controller.handle().leads().is_none() {
             leads_since = None;
             continue;

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::time::{self, MissedTicks};
 
 use tailrace_metadata::cluster::{
     LeaderMove, Step, controller_members, next_controller_change, next_member_change, preferred_leader_moves,
@@ -11,17 +12,17 @@ use tailrace_metadata::{Command, MetadataImage, PartitionImage};
 use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
-use tailrace_runtime::disk::ServerDisk;
 
 /// Time between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Looks at all partitions that this node leads, for as long as it runs.
 pub(super) async fn run(node: Arc<Node>) {
-    let mut look = tokio::time::interval(POLL_INTERVAL);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut look = time::interval(POLL_INTERVAL);
+    look.set_missed(MissedTicks::Delay);
     loop {
         look.tick().await;
         let image = node.image();
@@ -76,7 +77,7 @@ async fn step_partition(node: &Arc<Node>, handle: &Arc<PartitionHandle>, wanted:
 async fn take_step(
     node: &Arc<Node>,
     handle: &Arc<PartitionHandle>,
-    decide: impl Fn(&Replica<ServerDisk>, &Members) -> Option<Step> + Send + 'static,
+    decide: impl Fn(&Replica<NodeDisk>, &Members) -> Option<Step> + Send + 'static,
 ) -> Option<Step> {
     let decide = move |core: &Core| {
         let replica = core.as_replica()?;
@@ -98,7 +99,7 @@ async fn take_step(
     handle.with_on_worker(work).await.flatten()
 }
 
-fn begin(handle: &PartitionHandle, replica: &mut Replica<ServerDisk>, step: Step, now: TimestampMs) {
+fn begin(handle: &PartitionHandle, replica: &mut Replica<NodeDisk>, step: Step, now: TimestampMs) {
     let change = match step {
         Step::Finished => return,
         Step::TransferTo(to) => {
@@ -134,7 +135,7 @@ const RETURNS_MAX: i32 = 2;
 /// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
 /// lead stays.
 pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
-    let began = tokio::time::Instant::now();
+    let began = time::Instant::now();
     let mut first_epochs = HashMap::new();
     loop {
         let mut left = 0;
@@ -146,7 +147,7 @@ pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
         if left == 0 || began.elapsed() >= patience {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        time::sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -166,7 +167,7 @@ async fn hand_over_one(
 fn transfer(
     node: &Node,
     group: RaftGroup,
-    replica: &mut Replica<ServerDisk>,
+    replica: &mut Replica<NodeDisk>,
     first_epochs: &mut HashMap<RaftGroup, LeaderEpoch>,
 ) -> bool {
     if replica.role() != Role::Leader {
@@ -193,7 +194,7 @@ fn transfer(
 pub(super) async fn balance(node: &Arc<Node>) {
     loop {
         let config = node.config();
-        tokio::time::sleep(Duration::from_secs(config.leader_imbalance_check_interval_seconds)).await;
+        time::sleep(Duration::from_secs(config.leader_imbalance_check_interval_seconds)).await;
         if !node.config().auto_leader_rebalance_enable {
             continue;
         }

@@ -29,18 +29,19 @@ mod settled;
 mod throttle;
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
 use bytes::Bytes;
+use tailrace_env::sync::oneshot;
+use tailrace_env::time::MissedTicks;
 use tailrace_metadata::{Command, ControlError, RegisterNode};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
-use tokio::sync::oneshot;
-use tokio::time::MissedTickBehavior;
 
 use crate::controller::CommandError;
 use crate::node::Node;
+pub use tailrace_env::task::stopped;
 pub use tailrace_peers::{PeerError, PeerNode, Refusal, RequestKind};
-pub use tailrace_runtime::stopped;
 
 pub use addresses::Addresses;
 pub use errors::{ClusterError, JoinError};
@@ -95,7 +96,7 @@ pub(crate) async fn run(node: Arc<Node>, registration: Registration) {
         register(&node, registration).await;
         std::future::pending::<()>().await;
     };
-    tokio::select! {
+    select! {
         () = registered => {}
         () = look_up_seeds(&node) => {}
         () = announce(&node) => {}
@@ -140,14 +141,14 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
                     return;
                 }
                 tracing::error!(%error, "the controller refuses to register this node");
-                tokio::time::sleep(ANNOUNCE).await;
+                time::sleep(ANNOUNCE).await;
             }
             Err(error) => {
                 if !logged {
                     tracing::info!(%error, "waiting for a controller to register this node");
                     logged = true;
                 }
-                tokio::time::sleep(REGISTER_PAUSE).await;
+                time::sleep(REGISTER_PAUSE).await;
             }
         }
     }
@@ -157,8 +158,8 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
 async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
     let (work, now) = (Arc::clone(here), here.now());
     // Spawned: a command that was begun is carried out whole.
-    let asked = tokio::spawn(async move { work.controller.execute(command, now).await });
-    tokio::select! {
+    let asked = task::spawn(async move { work.controller.execute(command, now).await });
+    select! {
         done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
         refusal = join::refused_by_members(here, node) => Err(CommandError::Refused(refusal)),
     }
@@ -180,14 +181,14 @@ async fn look_up_seeds(here: &Arc<Node>) {
             }
         }
         left = unanswered;
-        tokio::time::sleep(ANNOUNCE).await;
+        time::sleep(ANNOUNCE).await;
     }
     std::future::pending::<()>().await;
 }
 
 async fn announce(node: &Arc<Node>) {
-    let mut announce = tokio::time::interval(ANNOUNCE);
-    announce.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut announce = time::interval(ANNOUNCE);
+    announce.set_missed(MissedTicks::Delay);
     loop {
         announce.tick().await;
         announce_all(node, None);

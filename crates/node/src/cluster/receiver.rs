@@ -1,7 +1,8 @@
 //! What other nodes say to this one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use tailrace_env::task;
+use tailrace_env::time::Duration;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
@@ -79,7 +80,7 @@ impl Receiver {
     fn tell(&self, here: &Node, node: NodeId) {
         super::announce_all(here, Some(node));
         let (Some(peers), Some(status)) = (here.links.peers().cloned(), self.status()) else { return };
-        tokio::spawn(async move {
+        task::spawn(async move {
             // A node that does not hear it hears of the address from the controller.
             let _ = peers.request(node, RequestKind::Status, join::encode(&status), TELL_TIMEOUT).await;
         });
@@ -104,7 +105,7 @@ fn receive(node: &Arc<Node>, partition: Arc<PartitionHandle>, message: PeerMessa
         Some(pass) if pass.is_due() => take(node, &partition, message),
         Some(pass) => {
             let node = Arc::clone(node);
-            tokio::spawn(async move {
+            task::spawn(async move {
                 pass.wait().await;
                 take(&node, &partition, message);
             });

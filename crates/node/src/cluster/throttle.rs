@@ -6,7 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::TopicConfig;
@@ -84,7 +85,7 @@ impl Throttle {
         loop {
             match self.admit(bytes) {
                 Some(pass) => return pass.wait().await,
-                None => tokio::time::sleep(CROWDED_PAUSE).await,
+                None => time::sleep(CROWDED_PAUSE).await,
             }
         }
     }
@@ -104,7 +105,7 @@ impl Pass {
     }
 
     pub(super) async fn wait(self) {
-        tokio::time::sleep(self.wait).await;
+        time::sleep(self.wait).await;
     }
 }
 
@@ -181,6 +182,7 @@ mod tests {
 
     #[test]
     fn bytes_wait_for_each_other_and_never_too_long() {
+        tailrace_runtime::install();
         let (throttle, now, second) = (at(1000), Instant::now(), Duration::from_secs(1));
         assert_eq!(throttle.spend(1000, now), Some(Duration::ZERO), "the first one");
         assert_eq!(throttle.spend(1000, now), Some(second));
@@ -203,6 +205,7 @@ mod tests {
 
     #[test]
     fn what_takes_its_time_to_come_is_not_made_to_wait_once_more() {
+        tailrace_runtime::install();
         // The sender keeps to the rate; the receiver has the same one.
         let (throttle, start) = (at(1000), Instant::now());
         for second in 0..10 {
@@ -212,6 +215,7 @@ mod tests {
 
     #[test]
     fn no_more_is_held_up_than_there_is_room_for() {
+        tailrace_runtime::install();
         let throttle = Arc::new(at(100 << 20));
         let passes: Vec<_> = (0..200).map_while(|_| throttle.admit(1 << 20)).collect();
         assert_eq!(passes.len(), 65);

@@ -1,6 +1,7 @@
 //! Bringing the partitions of this node in line with the metadata.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_metadata::{MetadataImage, TopicImage};
 use tailrace_replication::Partition;
@@ -39,7 +40,7 @@ impl ControllerShell {
                 known => {
                     changed.push(self.renew(topic, known.as_deref(), image, now).await);
                     // With many topics, others get their turn in between.
-                    tokio::task::yield_now().await;
+                    task::yield_now().await;
                 }
             }
         }
@@ -75,7 +76,7 @@ impl ControllerShell {
         let (from, opened_topic) = (slots.len(), Arc::clone(topic));
         let crowd = usize::try_from(topic.partitions).unwrap_or(0).saturating_sub(from);
         let (opener, broker) = (self.opener.of_many(crowd), Arc::clone(image.broker()));
-        let opened = tokio::task::spawn_blocking(move || {
+        let opened = task::spawn_blocking(move || {
             let all = opened_topic.topic_partitions();
             let is_due =
                 |id: &TopicPartition| id.partition.0 as usize >= from || outdated.contains(&id.partition);
@@ -118,7 +119,7 @@ impl ControllerShell {
         let id = TopicPartition::new(topic.name.clone(), number);
         tracing::info!(partition = %id, "this node has no replica of the partition any more: its folder is removed");
         let (opener, unique, gone) = (self.opener.clone(), topic.id.to_string(), id.clone());
-        let deleted = tokio::task::spawn_blocking(move || opener.delete(&gone, &unique));
+        let deleted = task::spawn_blocking(move || opener.delete(&gone, &unique));
         if let Ok(Err(error)) = deleted.await {
             tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
         }
@@ -152,7 +153,7 @@ impl ControllerShell {
             return;
         }
         let opener = self.opener.clone();
-        let opened = tokio::task::spawn_blocking(move || log::open_replica(&opener, &options, now));
+        let opened = task::spawn_blocking(move || log::open_replica(&opener, &options, now));
         let Ok(opened) = opened.await else { return };
         state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
         match opened {
@@ -186,7 +187,7 @@ impl ControllerShell {
     async fn open_again(&self, topic: &Arc<Topic>, id: &TopicPartition, now: TimestampMs) -> bool {
         let (opener, image, opened) = (self.opener.clone(), Arc::clone(&topic.image), id.clone());
         let broker = Arc::clone(self.image.load().broker());
-        let opened = tokio::task::spawn_blocking(move || opener.open(&image, &opened, &broker, now));
+        let opened = task::spawn_blocking(move || opener.open(&image, &opened, &broker, now));
         let Ok(slot) = opened.await else { return false };
         let is_online = slot.handle().is_some();
         if is_online {
@@ -205,7 +206,7 @@ impl ControllerShell {
             }
         }
         let (opener, topic) = (self.opener.clone(), Arc::clone(topic));
-        let deleted = tokio::task::spawn_blocking(move || {
+        let deleted = task::spawn_blocking(move || {
             for (id, slot) in topic.image.topic_partitions().zip(&topic.partitions) {
                 if matches!(slot, PartitionSlot::Elsewhere) {
                     continue;

@@ -1,11 +1,12 @@
 //! Commands to the controller, whichever node that is.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
+use tailrace_env::sync::Mutex;
 use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
 use tailrace_types::{ProducerId, TimestampMs};
-use tokio::sync::Mutex;
 
 use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
 use crate::ask::{Execute, ask};
@@ -34,7 +35,7 @@ impl ControllerShell {
             };
             match outcome {
                 Err(CommandError::NotController) if began.elapsed() < COMMAND_TIMEOUT && !self.is_alone() => {
-                    tokio::time::sleep(RETRY_PAUSE).await;
+                    time::sleep(RETRY_PAUSE).await;
                 }
                 outcome => return outcome,
             }
@@ -54,7 +55,7 @@ impl ControllerShell {
             CommandError::NotController
         })?;
         let (records, end) = outcome.into_records()?;
-        match tokio::time::timeout(COMMAND_TIMEOUT, self.applied_upto(end)).await {
+        match time::timeout(COMMAND_TIMEOUT, self.applied_upto(end)).await {
             Ok(()) => Ok(Executed { records, image: self.image(), end }),
             Err(_) => Err(CommandError::NotController),
         }

@@ -2,19 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
+use tailrace_env::sync::{Notify, OwnedMutexGuard, watch};
 use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord};
 use tailrace_replication::Appended;
 use tailrace_replication::raft::Barrier;
 use tailrace_types::{HighWatermark, Offset, TimestampMs};
-use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use super::log::{self, Change, MetadataError};
 use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, ControllerState, Executed};
 use crate::partitions::{AppendFailure, Awaited, Core, PartitionHandle, WaitOutcome};
-use tailrace_runtime::clock::wall_clock;
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
+use tailrace_env::time::wall_clock;
 
 /// Pause after the metadata log could not be read.
 const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -52,7 +53,7 @@ impl ControllerShell {
         handle.leads().ok_or(CommandError::NotController)?;
         handle.wake_up();
         if let Some(barrier) = begin_barrier(&handle, now).await? {
-            match tokio::time::timeout(COMMAND_TIMEOUT, handle.wait_barrier(&barrier)).await {
+            match time::timeout(COMMAND_TIMEOUT, handle.wait_barrier(&barrier)).await {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return Err(CommandError::NotController),
             }
@@ -75,7 +76,7 @@ impl ControllerShell {
 
     pub(super) async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
         let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
-        match tokio::time::timeout(COMMAND_TIMEOUT, wait).await {
+        match time::timeout(COMMAND_TIMEOUT, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
             Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
             Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),
@@ -97,7 +98,7 @@ impl ControllerShell {
             };
             (guard, planned)
         };
-        tokio::task::spawn_blocking(work).await.map_err(|_| CommandError::Stopping)
+        task::spawn_blocking(work).await.map_err(|_| CommandError::Stopping)
     }
 
     /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
@@ -113,13 +114,13 @@ impl ControllerShell {
             let wait = async {
                 if let Err(error) = followed {
                     tracing::error!(%error, "the metadata log cannot be followed");
-                    tokio::time::sleep(READ_RETRY_PAUSE).await;
+                    time::sleep(READ_RETRY_PAUSE).await;
                 } else if Arc::ptr_eq(&handle, &self.handle.load()) {
                     // One that is replaced from now on wakes those who wait.
                     moved.notified().await;
                 }
             };
-            tokio::select! {
+            select! {
                 () = wait => {}
                 () = stopped(&mut stopping) => return,
             }
@@ -139,7 +140,7 @@ impl ControllerShell {
         }
         let from = state.applied.max(reader.log_start());
         let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
-        let changes = tokio::task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
+        let changes = task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
         let (mut controller, mut applied) = (state.controller.clone(), state.applied);
         let mut of_note = false;
         for change in changes {
@@ -162,7 +163,7 @@ impl ControllerShell {
         }
         if was_held {
             let (opener, image) = (self.opener.clone(), Arc::clone(&image));
-            let swept = tokio::task::spawn_blocking(move || opener.remove_strays(&image)).await;
+            let swept = task::spawn_blocking(move || opener.remove_strays(&image)).await;
             swept.map_err(|_| CommandError::Stopping)?;
             self.is_held.store(false, Ordering::Release);
             of_note = true;

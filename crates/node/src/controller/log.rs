@@ -16,8 +16,8 @@ use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, 
 use tailrace_types::{Offset, TimestampMs};
 
 use super::group::{GROUP, topic_partition};
+use crate::disk::NodeDisk;
 use crate::partitions::{OpenError, Opener, with_index_built_again};
-use tailrace_runtime::disk::ServerDisk;
 
 /// Key of the record that begins a snapshot.
 const RESET: &[u8] = b"reset";
@@ -87,7 +87,7 @@ impl MetadataError {
 /// The metadata log of this start, with what it says.
 pub(crate) struct OpenLog {
     /// The partition.
-    pub(crate) core: Partition<ServerDisk>,
+    pub(crate) core: Partition<NodeDisk>,
     /// What holds as of `applied`.
     pub(crate) controller: Controller,
     /// One past the last record that was replayed.
@@ -150,7 +150,7 @@ pub(crate) fn open_replica(
     opener: &Opener,
     options: &ReplicaOptions,
     now: TimestampMs,
-) -> Result<Replica<ServerDisk>, MetadataError> {
+) -> Result<Replica<NodeDisk>, MetadataError> {
     let (dir, identity) = place(opener);
     make_way(opener, options, now)?;
     let store = &opener.store;
@@ -188,7 +188,7 @@ fn warn(recovery: &Recovery) {
     }
 }
 
-type Reader = PartitionReader<ServerDisk>;
+type Reader = PartitionReader<NodeDisk>;
 
 /// Sees to it that a replica that comes in the place of an earlier one begins with an empty folder.
 fn make_way(opener: &Opener, options: &ReplicaOptions, now: TimestampMs) -> Result<(), MetadataError> {
@@ -211,7 +211,7 @@ struct Replayed {
 
 /// As [`replay`]; an index that is damaged is built again from its log.
 fn replay_replica(
-    replica: &mut Replica<ServerDisk>,
+    replica: &mut Replica<NodeDisk>,
     fixed: &BTreeMap<String, String>,
 ) -> Result<Replayed, MetadataError> {
     let replayed = replay(&replica.reader(), fixed)?;
@@ -325,7 +325,7 @@ pub(crate) fn batch_of(
 
 /// The log of a node that is alone, while it is opened.
 struct LoneLog {
-    core: Solo<ServerDisk>,
+    core: Solo<NodeDisk>,
 }
 
 impl LoneLog {

@@ -15,15 +15,16 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use tailrace_env::task;
+use tailrace_env::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use tailrace_config::BrokerConfig;
+use tailrace_env::sync::{Mutex, watch};
 use tailrace_metadata::{Command, ControlError, Controller, MetadataImage, MetadataRecord};
 use tailrace_records::BatchError;
 use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
-use tokio::sync::{Mutex, watch};
 
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
@@ -217,7 +218,7 @@ impl ControllerShell {
             None => return Err(CommandError::Stopping),
         };
         // On a worker: with many topics, copying the image takes milliseconds.
-        let rehearsal = tokio::task::spawn_blocking(move || {
+        let rehearsal = task::spawn_blocking(move || {
             for record in imagined.plan(&command)? {
                 imagined.apply(&record).expect("records that were just planned apply");
             }

@@ -1,9 +1,10 @@
 //! Opening many partitions at once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ScopedJoinHandle;
+use std::sync::{Mutex, PoisonError};
 
 use tailrace_config::BrokerConfig;
+use tailrace_env::thread;
 use tailrace_log::VerifyReads;
 use tailrace_metadata::MetadataImage;
 use tailrace_types::TimestampMs;
@@ -45,20 +46,16 @@ pub(super) fn open_many<T: Sync>(all: &[T], open: impl Fn(&T) -> PartitionSlot +
     }
     let threads = OPENING_THREADS.min(all.len());
     let next = AtomicUsize::new(0);
-    let mut slots: Vec<(usize, PartitionSlot)> = std::thread::scope(|scope| {
-        let open_some = || {
-            let mut opened = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let Some(one) = all.get(number) else { return opened };
-                opened.push((number, open(one)));
-            }
-        };
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(open_some)).collect();
-        let join =
-            |worker: ScopedJoinHandle<'_, _>| worker.join().expect("opening partitions does not panic");
-        workers.into_iter().flat_map(join).collect()
+    let opened = Mutex::new(Vec::with_capacity(all.len()));
+    thread::run_on(threads, || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = all.get(number) else { return };
+            let slot = open(one);
+            opened.lock().unwrap_or_else(PoisonError::into_inner).push((number, slot));
+        }
     });
+    let mut slots = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
     slots.sort_by_key(|(number, _)| *number);
     slots.into_iter().map(|(_, slot)| slot).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tailrace_env::{join, task, time};
 
 use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
 use tailrace_types::{HighWatermark, ProducerId, TopicId};
@@ -23,7 +24,7 @@ async fn reserve(node: &Node, next: i64) {
     let first = shell.image().next_producer_id();
     let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
     let (handle, now) = (shell.handle(), node.now());
-    let appended = tokio::task::spawn_blocking(move || append(&handle, &records, now));
+    let appended = task::spawn_blocking(move || append(&handle, &records, now));
     shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
     shell.apply_committed(&mut guard, now).await.unwrap();
 }
@@ -123,8 +124,8 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
         drop(guard);
         outcome
     };
-    let both = async { tokio::join!(waiting, shell.close()) };
-    let (outcome, ()) = tokio::time::timeout(COMMAND_TIMEOUT / 2, both).await.expect("it closes");
+    let both = async { join!(waiting, shell.close()) };
+    let (outcome, ()) = time::timeout(COMMAND_TIMEOUT / 2, both).await.expect("it closes");
     assert!(outcome.is_err());
     running.stop().await;
 }

@@ -1,10 +1,10 @@
 //! A clock for deadlines: the wall clock's time at its start, and steady from there.
 
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_types::TimestampMs;
 
-use tailrace_runtime::clock::wall_clock;
+use tailrace_env::time::wall_clock;
 
 /// Never goes back and never jumps: a changed wall clock expires nobody.
 #[derive(Clone, Copy, Debug)]

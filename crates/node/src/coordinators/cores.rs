@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_config::BrokerConfig;
 use tailrace_coordination::coordinator::{Coordinator, Token};
+use tailrace_env::sync::{Notify, oneshot};
 use tailrace_types::LeaderEpoch;
-use tokio::sync::{Notify, oneshot};
 
 use super::SteadyClock;
 use crate::partitions::{Awaited, PartitionHandle};
@@ -35,12 +35,12 @@ pub struct Runtime<C: Coordinator> {
     pub(super) clock: SteadyClock,
     pub(super) shards: Mutex<BTreeMap<i32, Arc<Shard<C>>>>,
     /// One creates the topic, the others wait.
-    pub(super) creating: tokio::sync::Mutex<()>,
+    pub(super) creating: tailrace_env::sync::Mutex<()>,
 }
 
 impl<C: Coordinator> Runtime<C> {
     pub(crate) fn new(kind: &'static Kind<C>, clock: SteadyClock) -> Self {
-        Self { kind, clock, shards: Mutex::default(), creating: tokio::sync::Mutex::default() }
+        Self { kind, clock, shards: Mutex::default(), creating: tailrace_env::sync::Mutex::default() }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
@@ -53,7 +53,7 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) partition: i32,
     pub(super) kind: &'static Kind<C>,
     pub(super) clock: SteadyClock,
-    pub(super) state: tokio::sync::Mutex<ShardState<C>>,
+    pub(super) state: tailrace_env::sync::Mutex<ShardState<C>>,
     /// When the core wants to be called, in milliseconds.
     pub(super) deadline: AtomicI64,
     pub(super) deadline_changed: Notify,
@@ -86,7 +86,7 @@ impl<C: Coordinator> Shard<C> {
             partition,
             kind,
             clock,
-            state: tokio::sync::Mutex::new(ShardState::Unloaded),
+            state: tailrace_env::sync::Mutex::new(ShardState::Unloaded),
             deadline: AtomicI64::new(NEVER),
             deadline_changed: Notify::new(),
             refuses_until: AtomicI64::new(i64::MIN),

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tailrace_env::{join, select, task};
 
 use tailrace_coordination::coordinator::{Token, partition_of_name};
+use tailrace_env::task::JoinSet;
 use tailrace_metadata::{Command, ControlErrorKind, CreateTopic, Requester};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{LeaderEpoch, NodeId, TopicId};
-use tokio::task::JoinSet;
 
 use super::cores::{Runtime, Shard};
 use super::perform::Perform;
@@ -17,12 +18,12 @@ use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
 use crate::node::Node;
 use crate::partitions::{Awaited, PartitionSlot};
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
 
 impl Coordinators {
     /// Loads all of them and keeps them going until the server stops.
     pub(crate) async fn run(&self, node: &Arc<Node>) {
-        tokio::join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
+        join!(self.groups.run(node), self.shares.run(node), self.transactions.run(node));
     }
 }
 
@@ -157,8 +158,8 @@ impl<C: Perform> Runtime<C> {
         let mut leadership = node.links.own_leadership();
         self.follow(node, self.led(node)).await;
         loop {
-            tokio::select! {
-                changed = changes.changed() => if changed.is_err() { break },
+            select! {
+                () = stopped(&mut stopping) => break,
                 changed = leadership.changed() => {
                     if changed.is_err() {
                         break;
@@ -166,7 +167,7 @@ impl<C: Perform> Runtime<C> {
                     self.follow_leaders(node).await;
                     continue;
                 }
-                () = stopped(&mut stopping) => break,
+                changed = changes.changed() => if changed.is_err() { break },
             }
             let shards: Vec<_> = self.lock().values().cloned().collect();
             for shard in shards {
@@ -214,7 +215,7 @@ impl<C: Perform> Runtime<C> {
         let mut shards = self.lock();
         let shard = shards.entry(partition).or_insert_with(|| {
             let shard = Arc::new(Shard::new(partition, self.kind, self.clock));
-            tokio::spawn(Arc::clone(&shard).run_timer(Arc::clone(node)));
+            task::spawn(Arc::clone(&shard).run_timer(Arc::clone(node)));
             shard
         });
         Arc::clone(shard)
@@ -245,7 +246,7 @@ impl<C: Perform> Runtime<C> {
         let settings = (self.kind.settings)(&config);
         let create = CreateTopic {
             name: self.kind.topic.to_owned(),
-            id: TopicId::from_random(tailrace_runtime::random::bytes16()),
+            id: TopicId::from_random(tailrace_env::random::bytes16()),
             partitions: (self.kind.partitions)(&config),
             replication_factor: node.image().internal_replication_factor(self.kind.topic),
             assignment: None,
@@ -260,7 +261,7 @@ impl<C: Perform> Runtime<C> {
             node.controller.execute(Command::CreateTopic(create), now).await
         };
         let topic = self.kind.topic;
-        match tokio::spawn(work).await {
+        match task::spawn(work).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(CommandError::Refused(error))) if error.kind() == ControlErrorKind::TopicExists => Ok(()),
             Ok(Err(CommandError::Stopping)) => Err(CoordinatorFailure::Stopping),

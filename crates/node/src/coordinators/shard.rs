@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, task, time};
 
 use tailrace_coordination::coordinator::{
     Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
 };
+use tailrace_env::sync::{Semaphore, oneshot};
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
-use tokio::sync::{Semaphore, oneshot};
 
 use super::CoordinatorFailure;
 use super::batch::build;
@@ -21,7 +22,7 @@ use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
-use tailrace_runtime::{stopped, task};
+use tailrace_env::task::stopped;
 
 /// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
@@ -190,7 +191,7 @@ impl<C: Perform> Shard<C> {
             shard.put_back(&mut state, loaded);
             Ok((&appended.map_err(MarkerFailure::Refused)?).into())
         };
-        tokio::spawn(task(work)).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
+        task::spawn(work).await.unwrap_or_else(|_| Err(CoordinatorFailure::Reloaded.into()))
     }
 
     /// Runs one step in a task of its own, so that a client that goes away cannot leave it half done.
@@ -201,7 +202,7 @@ impl<C: Perform> Shard<C> {
     ) -> Result<(), CoordinatorFailure> {
         let (shard, node) = (Arc::clone(self), Arc::clone(node));
         let (decided, wait) = oneshot::channel();
-        tokio::spawn(task(async move {
+        task::spawn(async move {
             match shard.act_locked(&node, step).await {
                 Ok(release) => {
                     let _ = decided.send(Ok(()));
@@ -209,7 +210,7 @@ impl<C: Perform> Shard<C> {
                 }
                 Err(failure) => drop(decided.send(Err(failure))),
             }
-        }));
+        });
         wait.await.unwrap_or(Err(CoordinatorFailure::Reloaded))
     }
 
@@ -267,7 +268,7 @@ impl<C: Perform> Shard<C> {
         let handle = self.handle(node)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
         // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
-        let caught_up = tokio::time::timeout(METADATA_TIMEOUT, node.controller.catch_up(node.now())).await;
+        let caught_up = time::timeout(METADATA_TIMEOUT, node.controller.catch_up(node.now())).await;
         match caught_up {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),
@@ -278,7 +279,7 @@ impl<C: Perform> Shard<C> {
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let source = Arc::clone(&handle);
         let bytes_max = usize::try_from(node.config().tailrace_decompressed_bytes_max).unwrap_or(usize::MAX);
-        let replayed = tokio::task::spawn_blocking(move || {
+        let replayed = task::spawn_blocking(move || {
             let report = replay(&mut core, &source, bytes_max)?;
             Ok::<_, super::replay::ReplayFailure>((core, report))
         });
@@ -318,7 +319,7 @@ impl<C: Perform> Shard<C> {
         let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
         let release = self.carry_out(node, &mut loaded, effects).await?;
         let (node, partition) = (Arc::clone(node), self.partition);
-        tokio::spawn(async move { release.perform(&node, partition).await });
+        task::spawn(async move { release.perform(&node, partition).await });
         Ok(loaded)
     }
 
@@ -385,23 +386,23 @@ impl<C: Perform> Shard<C> {
             let due = async {
                 match deadline {
                     NEVER => std::future::pending().await,
-                    deadline => tokio::time::sleep(self.clock.until(TimestampMs(deadline))).await,
+                    deadline => time::sleep(self.clock.until(TimestampMs(deadline))).await,
                 }
             };
-            tokio::select! {
-                () = due => {}
-                () = self.deadline_changed.notified() => continue,
+            select! {
                 () = stopped(&mut stopping) => return,
+                () = self.deadline_changed.notified() => continue,
+                () = due => {}
             }
             let ticked = self.nudge(&node, C::tick).await;
             if ticked == Err(CoordinatorFailure::Elsewhere) {
                 self.deadline.store(NEVER, Ordering::Release);
             } else if ticked.is_err() {
                 // The disk may be full for a while, and each try reads the log.
-                tokio::time::sleep(FAILURE_PAUSE).await;
+                time::sleep(FAILURE_PAUSE).await;
             } else if self.deadline.load(Ordering::Acquire) == deadline {
                 // A core may have been called early.
-                tokio::time::sleep(TICK_PAUSE).await;
+                time::sleep(TICK_PAUSE).await;
             }
         }
     }

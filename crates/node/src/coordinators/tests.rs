@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use bytes::Bytes;
 use tailrace_coordination::coordinator::{
@@ -148,13 +149,13 @@ async fn whoever_comes_while_the_topic_is_being_created_waits_for_it() {
     let rig = Arc::new(Rig::start(&folder).await);
     let count = || {
         let rig = Arc::clone(&rig);
-        tokio::spawn(async move { rig.count("a").await })
+        task::spawn(async move { rig.count("a").await })
     };
     let first = count();
     let mut others = Vec::new();
     while !first.is_finished() {
         others.push(count());
-        tokio::task::yield_now().await;
+        task::yield_now().await;
     }
     let mut counts = vec![first.await.unwrap()];
     for other in others {
@@ -199,7 +200,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     let rig = Rig::start(&folder).await;
     assert_eq!(rig.count("a").await, Ok(1));
     let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
-    let running = tokio::spawn(async move { counters.run(&node).await });
+    let running = task::spawn(async move { counters.run(&node).await });
     let changes = |rig: &Rig| {
         let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
         async move { counters.submit(&node, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
@@ -210,7 +211,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
         number += 1;
         let create = tailrace_metadata::CreateTopic::with_defaults(
             &format!("topic-{number}"),
-            tailrace_types::TopicId::from_random(tailrace_runtime::random::bytes16()),
+            tailrace_types::TopicId::from_random(tailrace_env::random::bytes16()),
             rig.node().now(),
             tailrace_metadata::Requester::Client,
         );

@@ -13,7 +13,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
 use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
@@ -29,7 +30,7 @@ use crate::ask::{AppendMarkers, ask};
 use crate::cluster::leaders::leader_of;
 use crate::node::Node;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
 
 /// Pauses between two attempts: the first, and the longest; each is twice the one before.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
@@ -40,7 +41,7 @@ impl Perform for TransactionCoordinator {
         let TransactionWork::WriteMarkers(markers) = work;
         Box::pin(async move {
             if node.coordinators.marker_writers.begin(&markers.transactional_id) {
-                tokio::spawn(write_until_done(node, shard, markers));
+                task::spawn(write_until_done(node, shard, markers));
             }
         })
     }
@@ -51,7 +52,7 @@ async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
     let transactional_id = markers.transactional_id.clone();
     let mut wanted = Some(markers);
     loop {
-        tokio::select! {
+        select! {
             () = complete(&node, shard, &transactional_id, wanted.take()) => {}
             () = stopped(&mut stopping) => return,
         }
@@ -179,7 +180,7 @@ async fn write_round(
     let (led_here, elsewhere) = by_leader(here, partitions);
     let others = elsewhere.into_iter().map(|(node, partitions)| {
         let here = Arc::clone(here);
-        tokio::spawn(async move { write_elsewhere(&here, node, marker, partitions).await })
+        task::spawn(async move { write_elsewhere(&here, node, marker, partitions).await })
     });
     let others: Vec<_> = others.collect();
     for partition in led_here {
@@ -303,7 +304,7 @@ impl Pause {
     }
 
     async fn wait(&mut self) {
-        tokio::time::sleep(self.0).await;
+        time::sleep(self.0).await;
         self.0 = (self.0 * 2).min(PAUSE_MAX);
     }
 }

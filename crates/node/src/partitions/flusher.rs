@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use tailrace_env::time::Instant;
 
 use tailrace_log::LogError;
 use tailrace_replication::SyncOutcome;
@@ -12,7 +12,7 @@ use tailrace_replication::SyncOutcome;
 use crate::metrics::NodeMetrics;
 use crate::partitions::handle::{Flusher, PartitionHandle};
 use crate::partitions::workers::Workers;
-use tailrace_runtime::clock::wall_clock;
+use tailrace_env::time::wall_clock;
 
 /// Starts the pool: `threads` threads.
 ///

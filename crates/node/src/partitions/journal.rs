@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_log::{Disk, DiskFile, LogError, OpenMode, read_file, replace_file};
 use tailrace_types::{PartitionId, RaftGroup, ReplicaId, TopicId};
 
-use tailrace_runtime::disk::ServerDisk;
+use crate::disk::NodeDisk;
 
 const FILE: &str = "replicas.journal";
 const MAGIC: &[u8; 8] = b"TRREPLI\n";
@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The journal of one data folder.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    disk: ServerDisk,
+    disk: NodeDisk,
     path: PathBuf,
     state: Mutex<JournalState>,
 }
@@ -48,7 +48,7 @@ impl Journal {
     ///
     /// # Errors
     /// The disk's; [`LogError::NewerFormat`].
-    pub(crate) fn open(disk: &ServerDisk, data_dir: &Path) -> Result<Self, LogError> {
+    pub(crate) fn open(disk: &NodeDisk, data_dir: &Path) -> Result<Self, LogError> {
         let path = data_dir.join(FILE);
         let read =
             read_file(disk, &path, FILE_BYTES_MAX).map_err(|error| LogError::io("read", &path, error))?;
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn open(folder: &TempDir) -> Result<Journal, LogError> {
-        Journal::open(&ServerDisk::real(), folder.path())
+        Journal::open(&NodeDisk::new(tailrace_log::RealDisk), folder.path())
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{self, MissedTicks};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_metadata::Command;
 use tailrace_types::{RaftGroup, ReplicaId, TopicPartition};
@@ -83,8 +84,8 @@ struct Lost {
 
 /// Looks for such replicas for as long as the server runs.
 pub(crate) async fn replace_lost(node: Arc<Node>) {
-    let mut look = tokio::time::interval(POLL_INTERVAL);
-    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut look = time::interval(POLL_INTERVAL);
+    look.set_missed(MissedTicks::Delay);
     let mut tried = Tried::default();
     loop {
         look.tick().await;

@@ -14,11 +14,11 @@ use tailrace_replication::{Partition, Policy, Solo};
 use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
 
 use crate::cluster::Throttled;
+use crate::disk::NodeDisk;
 use crate::partitions::handle::{PartitionContext, PartitionHandle};
 use crate::partitions::journal::Journal;
 use crate::partitions::settings::{log_config, policy, replica_options};
 use crate::partitions::table::{Offline, PartitionSlot};
-use tailrace_runtime::disk::ServerDisk;
 
 /// Elections that partitions which are opened together set off with each tick, about.
 const ELECTIONS_PER_TICK: usize = 100;
@@ -26,7 +26,7 @@ const ELECTIONS_PER_TICK: usize = 100;
 /// Opens the partitions of one data folder.
 #[derive(Clone)]
 pub(crate) struct Opener {
-    pub(crate) store: LogStore<ServerDisk>,
+    pub(crate) store: LogStore<NodeDisk>,
     pub(crate) data_dir: PathBuf,
     pub(crate) context: PartitionContext,
     pub(crate) journal: Arc<Journal>,
@@ -183,7 +183,7 @@ impl Opener {
         broker: &BrokerConfig,
         replica: Option<ReplicaOptions>,
         now: TimestampMs,
-    ) -> Result<Partition<ServerDisk>, OpenError> {
+    ) -> Result<Partition<NodeDisk>, OpenError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.dir(id);
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
@@ -295,7 +295,7 @@ impl Opener {
         policy: Policy,
         options: ReplicaOptions,
         now: TimestampMs,
-    ) -> Result<(Replica<ServerDisk>, Recovery), LogError> {
+    ) -> Result<(Replica<NodeDisk>, Recovery), LogError> {
         let dir = self.dir(&identity.topic_partition);
         let open = || {
             let (config, options) = (config.clone(), options.clone());
@@ -333,7 +333,7 @@ impl Opener {
 
 /// Opens a replica. An index that is damaged is built again from its log.
 pub(crate) fn with_index_built_again<T>(
-    disk: &ServerDisk,
+    disk: &NodeDisk,
     id: &TopicPartition,
     open: impl Fn() -> Result<T, LogError>,
 ) -> Result<T, LogError> {

@@ -5,9 +5,9 @@ use tailrace_log::{DamagedRange, LogError, LogSlice};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, Offset};
 
+use crate::disk::NodeDisk;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::TopicTable;
-use tailrace_runtime::disk::ServerDisk;
 
 /// How far somebody may read. The words are Kafka's (`FetchIsolation`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct ReadOutcome {
     /// What could be read.
     pub bounds: Bounds,
     /// Whole batches. `None` if there are none for now.
-    pub slice: Option<LogSlice<ServerDisk>>,
+    pub slice: Option<LogSlice<NodeDisk>>,
     /// Those that touch the slice, where only committed transactions count.
     pub aborted: Vec<AbortedTransaction>,
     /// Behind the slice is more that the reader may see.

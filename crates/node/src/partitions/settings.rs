@@ -1,11 +1,11 @@
 //! What settings mean for a partition: for its log, for what it takes, and for how its replica counts time.
 
 use tailrace_config::{BrokerConfig, Durability as TopicDurability, MessageTimestampType, TopicConfig};
+use tailrace_env::random;
 use tailrace_log::LogConfig;
 use tailrace_records::TimestampType;
 use tailrace_replication::raft::{Members, ReplicaOptions};
 use tailrace_replication::{Durability, Policy};
-use tailrace_runtime::random;
 use tailrace_types::{ReplicaId, TopicPartition};
 
 /// What the log needs of a topic's settings. The jitter of rolling is a fixed share for each partition, so that a

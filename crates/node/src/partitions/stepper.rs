@@ -1,7 +1,8 @@
 //! The stepper: a bounded pool of threads that steps replicas. A step may block on the disk, for a vote or for what is cut off.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{task, time};
 
 use bytes::Bytes;
 use tailrace_replication::raft::{ChunkRequest, PeerMessage};
@@ -9,7 +10,7 @@ use tailrace_replication::raft::{ChunkRequest, PeerMessage};
 use crate::partitions::handle::{Core, PartitionHandle};
 use crate::partitions::inbox::Received;
 use crate::partitions::workers::Workers;
-use tailrace_runtime::clock::wall_clock;
+use tailrace_env::time::wall_clock;
 
 /// Times that a chunk is asked for in vain, in a row.
 const CHUNK_FAILURES_MAX: u32 = 20;
@@ -26,7 +27,7 @@ impl Stepper {
     /// # Errors
     /// The operating system's, if it gives no thread.
     pub(crate) fn start(threads: usize) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Handle::current();
+        let runtime = task::Spawner::current();
         let step = move |partition: &Arc<PartitionHandle>| {
             if step(partition) && partition.inbox.begin_fetching() {
                 runtime.spawn(fetch_snapshot(Arc::clone(partition)));
@@ -117,7 +118,7 @@ async fn fetch_snapshot(partition: Arc<PartitionHandle>) {
             Err(error) => {
                 tracing::debug!(partition = %partition.id, %error, "a chunk did not come");
                 failures += 1;
-                tokio::time::sleep(CHUNK_PAUSE).await;
+                time::sleep(CHUNK_PAUSE).await;
             }
         }
     }

@@ -3,9 +3,10 @@
 //! It beats for the sleeping ones, as long as the stepper gets on: a node whose disk hangs must not renew its lease.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
-use tokio::time::MissedTickBehavior;
+use tailrace_env::time::MissedTicks;
 
 use crate::node::Node;
 use crate::partitions::TopicTable;
@@ -26,8 +27,8 @@ const EAGER_AFTER_TICKS: u32 = 8;
 /// Lets time pass for as long as the server runs.
 pub(crate) async fn tick(node: Arc<Node>) {
     let period = Duration::from_millis(node.config().tailrace_raft_tick_ms);
-    let mut interval = tokio::time::interval(period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut interval = time::interval(period);
+    interval.set_missed(MissedTicks::Delay);
     let mut ticker = Ticker::new(node);
     loop {
         interval.tick().await;

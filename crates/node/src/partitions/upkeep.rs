@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{task, time};
 
+use tailrace_env::task::JoinSet;
+use tailrace_env::time::{Interval, MissedTicks};
 use tailrace_log::Trim;
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{AppendError, Durability};
 use tailrace_types::{LogEnd, Offset, RaftGroup};
-use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
 
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 use crate::partitions::table::PartitionSlot;
-use tailrace_runtime::disk::ServerDisk;
 
 /// Time between two looks for replicas that have stopped on a full disk.
 const REVIVE_LOOK: Duration = Duration::from_secs(2);
@@ -42,37 +43,43 @@ const CLOSE_LOOK: Duration = Duration::from_secs(1);
 /// Runs until the task is dropped.
 pub(crate) async fn keep_up(node: Arc<Node>) {
     let config = node.config();
-    let mut retention = interval(config.log_retention_check_interval_ms);
-    let mut checkpoint = interval(config.tailrace_checkpoint_interval_ms);
-    let mut flush = tokio::time::interval(FLUSH_LOOK);
-    flush.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut close = tokio::time::interval(CLOSE_LOOK);
-    close.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut revive = tokio::time::interval(REVIVE_LOOK);
-    revive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut retention = every(Duration::from_millis(config.log_retention_check_interval_ms));
+    let mut checkpoint = every(Duration::from_millis(config.tailrace_checkpoint_interval_ms));
+    let mut flush = every(FLUSH_LOOK);
+    let mut close = every(CLOSE_LOOK);
+    let mut revive = every(REVIVE_LOOK);
     let mut open_at = Instant::now();
     // The first tick of an interval comes at once.
     retention.tick().await;
     checkpoint.tick().await;
     loop {
-        tokio::select! {
-            _ = retention.tick() => retain_all(&node).await,
-            _ = checkpoint.tick() => checkpoint_all(&node).await,
-            _ = flush.tick() => flush_all(&node).await,
-            _ = close.tick() => close_old_segments(&node).await,
-            _ = revive.tick() => {
-                revive_all(&node).await;
-                if Instant::now() >= open_at && !open_waiting(&node).await {
-                    open_at = Instant::now() + OPEN_PAUSE;
-                }
+        let next = [&retention, &checkpoint, &flush, &close, &revive].map(Interval::next_at);
+        time::sleep_until(next.into_iter().min().expect("there are five")).await;
+        // Each has its turn, however long the others take.
+        if retention.take_due() {
+            retain_all(&node).await;
+        }
+        if checkpoint.take_due() {
+            checkpoint_all(&node).await;
+        }
+        if flush.take_due() {
+            flush_all(&node).await;
+        }
+        if close.take_due() {
+            close_old_segments(&node).await;
+        }
+        if revive.take_due() {
+            revive_all(&node).await;
+            if Instant::now() >= open_at && !open_waiting(&node).await {
+                open_at = Instant::now() + OPEN_PAUSE;
             }
         }
     }
 }
 
-fn interval(ms: u64) -> tokio::time::Interval {
-    let mut interval = tokio::time::interval(Duration::from_millis(ms));
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+fn every(period: Duration) -> Interval {
+    let mut interval = time::interval(period);
+    interval.set_missed(MissedTicks::Delay);
     interval
 }
 
@@ -96,12 +103,12 @@ async fn retain_all(node: &Arc<Node>) {
 /// Plans a trim under the partition's lock and carries it out without.
 async fn trim(
     handle: &Arc<PartitionHandle>,
-    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<ServerDisk>>, AppendFailure> + Send + 'static,
-) -> Result<Option<Trim<ServerDisk>>, AppendFailure> {
+    plan: impl FnOnce(&mut Core) -> Result<Option<Trim<NodeDisk>>, AppendFailure> + Send + 'static,
+) -> Result<Option<Trim<NodeDisk>>, AppendFailure> {
     // On a worker: what a replica gives up of raft's log it notes durably before.
     let planned = handle.with_on_worker(plan).await.ok_or(AppendFailure::Gone)??;
     let Some(trim) = planned else { return Ok(None) };
-    let (trim, result) = tokio::task::spawn_blocking(move || {
+    let (trim, result) = task::spawn_blocking(move || {
         let result = trim.run();
         (trim, result)
     })
@@ -209,13 +216,13 @@ pub async fn advance_log_start(
         }
         // One of several replicas: it moves when a majority has taken note.
         flusher.schedule(&handle);
-        match tokio::time::timeout(REPLICATED_MAX, handle.wait_log_start(to)).await {
+        match time::timeout(REPLICATED_MAX, handle.wait_log_start(to)).await {
             Ok(true) => Ok(handle.reader.log_start()),
             Ok(false) => Err(AppendFailure::NotLeader),
             Err(_) => Err(AppendFailure::TooFewReplicas),
         }
     };
-    tokio::spawn(work).await.unwrap_or(Err(AppendFailure::Gone))
+    task::spawn(work).await.unwrap_or(Err(AppendFailure::Gone))
 }
 
 /// Closes every partition cleanly, several at a time. Returns how many could not be.

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use tailrace_env::thread::{self, Thread};
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -45,7 +45,7 @@ type Work<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 /// A bounded pool of threads.
 pub(crate) struct Workers<T> {
     shared: Arc<Shared<T>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
 }
 
 struct Shared<T> {
@@ -81,8 +81,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
         let mut handles = Vec::with_capacity(threads);
         for number in 0..threads {
             let shared = Arc::clone(&shared);
-            let builder = std::thread::Builder::new().name(format!("{name}-{number}"));
-            handles.push(builder.spawn(move || shared.run(number))?);
+            handles.push(thread::spawn(format!("{name}-{number}"), move || shared.run(number))?);
         }
         Ok(Self { shared, threads: Mutex::new(handles) })
     }
@@ -110,7 +109,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
         self.shared.wake.notify_all();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            let name = thread.thread().name().unwrap_or_default().to_owned();
+            let name = thread.name().to_owned();
             if thread.join().is_err() {
                 tracing::error!(thread = name, "a worker panicked");
             }

@@ -11,12 +11,13 @@ mod serve;
 mod wire;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, task, time};
 
 use bytes::Bytes;
+use tailrace_env::sync::oneshot;
 use tailrace_records::BatchBuilder;
 use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
-use tokio::sync::oneshot;
 
 pub use self::queue::NotRelayed;
 use self::queue::{Item, Producer, Pushed, Waiter};
@@ -25,8 +26,8 @@ pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::StoreAnswer;
 use crate::node::Node;
+pub use tailrace_env::task::stopped;
 pub use tailrace_peers::RequestKind;
-pub use tailrace_runtime::stopped;
 
 /// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
 /// connections.
@@ -50,7 +51,7 @@ pub fn append(
     match node.relay.push(group, builder, told) {
         Pushed::Waits { starts, done } => {
             if starts {
-                tokio::spawn(run(Arc::clone(node), group));
+                task::spawn(run(Arc::clone(node), group));
             }
             Some(done)
         }
@@ -66,7 +67,7 @@ async fn run(node: Arc<Node>, group: RaftGroup) {
     let mut stopping = node.stopping.subscribe();
     while let Some((items, producer)) = node.relay.take(group) {
         let bytes = items.iter().map(|item| item.waiter.bytes).sum();
-        tokio::select! {
+        select! {
             () = relay(&node, group, items, producer) => {}
             // Those who wait are about to be closed.
             () = stopped(&mut stopping) => node.relay.set_producer(group, None),
@@ -119,10 +120,10 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
         let work = Arc::clone(node);
         // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
         let id =
-            tokio::spawn(
+            task::spawn(
                 async move { work.controller.next_producer_id(&work.producer_ids, work.now()).await },
             );
-        let reason = match tokio::time::timeout_at(deadline.into(), id).await {
+        let reason = match time::timeout_at(deadline, id).await {
             Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0 }),
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
@@ -131,7 +132,7 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
         if Instant::now() + pause >= deadline {
             return Err(NotRelayed::NoLeader(reason));
         }
-        tokio::time::sleep(pause).await;
+        time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE_MAX);
     }
 }
@@ -149,7 +150,7 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
         (batches.collect(), next)
     };
     if bytes > COMPRESS_INLINE_BYTES {
-        return tokio::task::spawn_blocking(work).await.ok();
+        return task::spawn_blocking(work).await.ok();
     }
     Some(work())
 }
@@ -169,11 +170,11 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
                 }
                 here.relay.retries.inc();
             }
-            tokio::time::sleep(pause).await;
+            time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE_MAX);
         }
     };
-    match tokio::time::timeout_at(prepared.deadline.into(), attempts).await {
+    match time::timeout_at(prepared.deadline, attempts).await {
         Ok(answer) => Ok(answer),
         Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
         Err(_) => Err(NotRelayed::NoLeader(reason)),
@@ -201,21 +202,21 @@ fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
 async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
     let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
     if node == here.id() {
-        let stored = tokio::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
+        let stored = task::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
         return stored.unwrap_or_else(|error| again(&error));
     }
     let Some(peers) = here.links.peers() else { return again(&"the node is alone") };
     let body = wire::encode_request(group, &prepared.batches);
-    let left = prepared.deadline.saturating_duration_since(Instant::now());
+    let left = prepared.deadline.duration_since(Instant::now());
     let moved = async {
         loop {
-            tokio::time::sleep(POLL_INTERVAL).await;
+            time::sleep(POLL_INTERVAL).await;
             if leader(here, group).is_some_and(|leader| leader != node) {
                 return;
             }
         }
     };
-    tokio::select! {
+    select! {
         answer = peers.request(node, RequestKind::Append, body, left) => match answer {
             Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
             Err(error) => again(&error),

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
+use tailrace_env::sync::oneshot;
 use tailrace_records::BatchBuilder;
 use tailrace_types::{Offset, ProducerId, RaftGroup};
-use tokio::sync::oneshot;
 
 use super::wire::BATCHES_MAX;
 

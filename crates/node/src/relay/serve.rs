@@ -1,6 +1,7 @@
 //! The leader's side: appends what other nodes relay, and answers once it is committed.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use bytes::Bytes;
 use tailrace_records::{BatchHeader, Validated};
@@ -18,7 +19,7 @@ pub(crate) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, Reques
     let (group, batches) =
         wire::decode_request(body).ok_or_else(|| failed("the request makes no sense".to_owned()))?;
     let work = store_here(Arc::clone(node), group, batches);
-    let answer = tokio::spawn(work).await.map_err(|error| failed(error.to_string()))?;
+    let answer = task::spawn(work).await.map_err(|error| failed(error.to_string()))?;
     Ok(answer.encode())
 }
 

@@ -1,6 +1,6 @@
 //! When rounds begin.
 
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// What decides about the next round.
 pub(super) struct Clock {
@@ -51,7 +51,7 @@ impl Clock {
         }
         let interval = Duration::from_millis(u64::try_from(interval_ms).ok().filter(|ms| *ms > 0)?);
         let wait = if self.any_yet { interval } else { interval / 10 };
-        let is_time = self.interrupted || now.saturating_duration_since(self.since) >= wait;
+        let is_time = self.interrupted || now.duration_since(self.since) >= wait;
         if bytes_per_second == 0 || !is_time {
             return None;
         }

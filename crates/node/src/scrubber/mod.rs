@@ -10,9 +10,9 @@ mod pace;
 mod repair;
 mod rounds;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tailrace_env::thread::{Bell, Thread};
+use tailrace_env::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -26,18 +26,17 @@ const FOUND_MAX: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Scrubber {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<Thread>>,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<ScrubberState>,
-    wake: Condvar,
+    stop: Bell,
 }
 
 #[derive(Debug, Default)]
 struct ScrubberState {
-    stopping: bool,
     progress: Progress,
 }
 
@@ -96,8 +95,7 @@ pub(crate) struct DamageFound {
 impl Scrubber {
     /// Ends the threads, after one more read at most. Blocks.
     pub(crate) fn stop(&self) {
-        self.shared.lock().stopping = true;
-        self.shared.wake.notify_all();
+        self.shared.stop.ring();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             if thread.join().is_err() {
@@ -120,17 +118,5 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, ScrubberState> {
         // Every critical section leaves the state consistent even if it were to panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.lock().stopping
-    }
-
-    /// Waits, but not beyond the end of the server.
-    fn wait(&self, duration: Duration) {
-        let state = self.lock();
-        if !state.stopping {
-            drop(self.wake.wait_timeout(state, duration));
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! `tailrace.scrub.bytes.per.second`, or what a request says instead.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_log::{LogError, Pace};
 
@@ -58,17 +58,17 @@ impl Pace for Limited<'_> {
         }
         self.next = self.next.max(Instant::now()) + cost(bytes, rate);
         loop {
-            if self.shared.is_stopping() {
+            if self.shared.stop.has_rung() {
                 return Err(LogError::CompactionStopped { reason: "the server is stopping" });
             }
             if self.node.config().tailrace_scrub_request != self.asked {
                 return Err(LogError::CompactionStopped { reason: "another round was asked for" });
             }
-            let wait = self.next.saturating_duration_since(Instant::now());
+            let wait = self.next.duration_since(Instant::now());
             if wait.is_zero() {
                 return Ok(());
             }
-            self.shared.wait(wait.min(POLL_INTERVAL));
+            self.shared.stop.pause(wait.min(POLL_INTERVAL));
         }
     }
 }

@@ -6,15 +6,15 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Weak;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 use tailrace_log::{DamagedRange, LogError, Patch};
 use tailrace_types::Offset;
 
 use super::Shared;
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
-use tailrace_runtime::disk::ServerDisk;
 
 /// Time between two looks whether something was asked for.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
     drop(alive);
     let (mut rechecked, mut forgotten) = (Instant::now(), Instant::now());
     while let Some(node) = node.upgrade() {
-        if shared.is_stopping() {
+        if shared.stop.has_rung() {
             return;
         }
         let asked = node.config().tailrace_repair_request.clone();
@@ -51,7 +51,7 @@ pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
             node.topics().online().for_each(|handle| handle.reader.log().forget_unread());
         }
         drop(node);
-        shared.wait(REQUEST_INTERVAL);
+        shared.stop.pause(REQUEST_INTERVAL);
     }
 }
 
@@ -179,7 +179,7 @@ fn give_up(handle: &Arc<PartitionHandle>, range: &DamagedRange) -> Result<bool, 
 type GivenUp = (DamagedRange, Option<PathBuf>);
 
 /// `None` if something is wrong here that another replica may have: that has to be mended first.
-fn fill(handle: &PartitionHandle, patch: &mut Patch<ServerDisk>) -> Result<Option<Vec<GivenUp>>, LogError> {
+fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<Vec<GivenUp>>, LogError> {
     let mut given_up = Vec::new();
     loop {
         while patch.copy_own(COPY_BYTES)? {}

@@ -1,16 +1,17 @@
 //! A round: reads everything once, and notes what is damaged.
 
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Instant;
+use tailrace_env::thread;
+use tailrace_env::time::Instant;
 
 use tailrace_log::{Damage, LogError, ScrubTarget, Scrubbed};
 
 use super::due::{Clock, Due};
 use super::pace::Limited;
 use super::{DamageFound, FOUND_MAX, NotRead, POLL_INTERVAL, Progress, Scrubber, Shared, repair};
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
-use tailrace_runtime::disk::ServerDisk;
 
 /// What a thread does for as long as the server runs.
 type Work = fn(&Shared, &Weak<Node>);
@@ -23,8 +24,7 @@ impl Scrubber {
     pub(crate) fn start(&self, node: &Arc<Node>) -> std::io::Result<()> {
         for (name, work) in [("scrubber", run as Work), ("repair", repair::run)] {
             let (shared, node) = (Arc::clone(&self.shared), Arc::downgrade(node));
-            let thread = std::thread::Builder::new().name(name.to_owned());
-            let thread = thread.spawn(move || work(&shared, &node))?;
+            let thread = thread::spawn(name, move || work(&shared, &node))?;
             self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         Ok(())
@@ -38,7 +38,7 @@ fn run(shared: &Shared, node: &Weak<Node>) {
     drop(alive);
     let mut clock = Clock { since: Instant::now(), any_yet: false, request, interrupted: false };
     while let Some(node) = node.upgrade() {
-        if shared.is_stopping() {
+        if shared.stop.has_rung() {
             return;
         }
         let config = node.config();
@@ -48,7 +48,7 @@ fn run(shared: &Shared, node: &Weak<Node>) {
             clock.ended(&due, is_whole);
         }
         drop((node, config));
-        shared.wait(POLL_INTERVAL);
+        shared.stop.pause(POLL_INTERVAL);
     }
 }
 
@@ -171,7 +171,7 @@ fn scrub(
     Ok(())
 }
 
-fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<ServerDisk>) -> Result<(), LogError> {
+fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<NodeDisk>) -> Result<(), LogError> {
     handle.with_blocking(|core| core.repair_index(target.base_offset())).unwrap_or(Ok(()))
 }
 

@@ -1,7 +1,8 @@
 //! Share-partitions are found, loaded at first use, and dropped when nobody uses them; what a member holds is released when it is gone.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
 use tailrace_coordination::share::SharePartitionKey;
 
@@ -9,7 +10,7 @@ use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::{ShareGroups, keep};
 use crate::node::Node;
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
 
 /// A share-partition that nobody holds records of, and nobody asked for, is dropped after this time.
 const IDLE_AFTER: Duration = Duration::from_secs(300);
@@ -73,8 +74,8 @@ impl ShareGroups {
     pub(crate) async fn sweep(node: Arc<Node>) {
         let mut stopping = node.stopping.subscribe();
         loop {
-            tokio::select! {
-                () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+            select! {
+                () = time::sleep(SWEEP_INTERVAL) => {}
                 () = stopped(&mut stopping) => return,
             }
             let now = node.share.clock.now();

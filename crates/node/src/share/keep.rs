@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{select, task, time};
 
 use tailrace_coordination::share::{
     Acknowledgement, SharePartition, SharePartitionKey, ShareRequest, ShareStateError,
@@ -16,7 +17,7 @@ use super::start::first_offset;
 use super::state;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
 
 /// The partition that `key` names, if it can be used.
 pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
@@ -58,7 +59,7 @@ impl LivePartition {
             handle,
             state_epoch: kept.state_epoch,
             core: Mutex::new(Some(core)),
-            keeping: tokio::sync::Mutex::default(),
+            keeping: tailrace_env::sync::Mutex::default(),
             waiting: Mutex::default(),
             watched: AtomicBool::new(false),
             used_at: AtomicI64::new(0),
@@ -111,7 +112,7 @@ impl LivePartition {
     /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
     pub fn keep(self: &Arc<Self>, node: &Arc<Node>) -> Keeping {
         let (live, node) = (Arc::clone(self), Arc::clone(node));
-        Keeping(tokio::spawn(async move {
+        Keeping(task::spawn(async move {
             let kept = live.keep_in_order(&node).await;
             if let Err(failure) = &kept {
                 tracing::warn!(share_partition = %live.key, %failure, "a share-partition's state was not kept");
@@ -134,7 +135,7 @@ impl LivePartition {
     /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.
     pub(super) fn watch_locks(self: &Arc<Self>, node: &Arc<Node>) {
         if !self.watched.swap(true, Ordering::AcqRel) {
-            tokio::spawn(Arc::clone(self).run_watch(Arc::clone(node)));
+            task::spawn(Arc::clone(self).run_watch(Arc::clone(node)));
         }
     }
 
@@ -151,8 +152,8 @@ impl LivePartition {
                 }
                 return;
             };
-            tokio::select! {
-                () = tokio::time::sleep(clock.until(deadline)) => {}
+            select! {
+                () = time::sleep(clock.until(deadline)) => {}
                 () = stopped(&mut stopping) => return,
             }
             let settings = GroupSettings::of(&node.image(), &self.key.group);
@@ -161,7 +162,7 @@ impl LivePartition {
                 drop(self.keep(&node));
             } else {
                 // The clock counts whole milliseconds and may be short of the deadline by less than one.
-                tokio::time::sleep(Duration::from_millis(1)).await;
+                time::sleep(Duration::from_millis(1)).await;
             }
         }
     }

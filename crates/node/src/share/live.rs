@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use tailrace_env::task;
+use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{AcknowledgeError, SharePartition, SharePartitionKey};
+use tailrace_env::sync::Notify;
 use tailrace_types::TimestampMs;
-use tokio::sync::Notify;
 
 use super::failure::StateFailure;
 use crate::coordinators::CoordinatorFailure;
@@ -22,7 +23,7 @@ pub struct LivePartition {
     pub(super) core: Mutex<Option<SharePartition>>,
     /// Held while changes are being kept, so that they are kept in their order. Whoever waits for it finds his change kept
     /// together with those of the others who waited.
-    pub(super) keeping: tokio::sync::Mutex<()>,
+    pub(super) keeping: tailrace_env::sync::Mutex<()>,
     /// Fetches that wait for records to become available, by the address of their `Notify`.
     pub(super) waiting: Mutex<HashMap<usize, Arc<Notify>>>,
     /// Somebody watches the acquisition locks.
@@ -32,7 +33,7 @@ pub struct LivePartition {
 }
 
 /// Changes that are being kept.
-pub struct Keeping(pub(super) tokio::task::JoinHandle<Result<(), StateFailure>>);
+pub struct Keeping(pub(super) task::JoinHandle<Result<(), StateFailure>>);
 
 impl Keeping {
     /// Waits until they are.

@@ -31,7 +31,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_coordination::share::SharePartitionKey;
-use tokio::sync::OnceCell;
+use tailrace_env::sync::OnceCell;
 
 pub use failure::{SessionFailure, ShareFailure};
 pub use live::{AcknowledgeFailure, Keeping, LivePartition};

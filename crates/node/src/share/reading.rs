@@ -5,6 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_coordination::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
 use tailrace_log::{DamagedRange, Extent};
@@ -15,10 +16,9 @@ use tailrace_types::Offset;
 use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
+use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Isolation, ReadFailure, ReadOutcome, ReadTerms};
-use tailrace_runtime::disk::ServerDisk;
-use tailrace_runtime::residency;
 
 /// Bytes of one partition that are looked at for one fetch. A larger first batch is taken as a whole.
 const BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -35,7 +35,7 @@ const RUNS_MAX: usize = 128;
 /// Records of one partition that now belong to a member, and where they lie.
 pub struct Acquisition {
     /// Where they lie.
-    pub extent: Extent<ServerDisk>,
+    pub extent: Extent<NodeDisk>,
     /// What was acquired.
     pub batches: Vec<AcquiredBatch>,
 }
@@ -197,27 +197,27 @@ fn take(
 
 /// Batches of one extent, from its first on.
 struct Scanned {
-    extent: Extent<ServerDisk>,
+    extent: Extent<NodeDisk>,
     places: Vec<ReadPosition>,
 }
 
 /// Looks at the batches of `extent`, until one ends at `enough` or beyond.
 async fn scan(
-    extent: Extent<ServerDisk>,
+    extent: Extent<NodeDisk>,
     aborted: Vec<AbortedTransaction>,
     enough: i64,
 ) -> io::Result<Scanned> {
     // The disk is never waited for on an event loop.
-    let is_in_memory = residency::is_resident(&extent);
+    let is_in_memory = extent.is_resident();
     let look = move || {
         let places = places_of(&extent, &aborted, enough)?;
         Ok(Scanned { extent, places })
     };
-    if is_in_memory { look() } else { tokio::task::spawn_blocking(look).await.map_err(io::Error::other)? }
+    if is_in_memory { look() } else { task::spawn_blocking(look).await.map_err(io::Error::other)? }
 }
 
 fn places_of(
-    extent: &Extent<ServerDisk>,
+    extent: &Extent<NodeDisk>,
     aborted: &[AbortedTransaction],
     enough: i64,
 ) -> io::Result<Vec<ReadPosition>> {

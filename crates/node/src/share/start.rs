@@ -1,6 +1,7 @@
 //! Where a share group begins in a partition that it has not read yet (`share.auto.offset.reset`).
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use tailrace_config::ShareOffsetReset;
 use tailrace_types::{Offset, TimestampMs};
@@ -25,7 +26,7 @@ pub(super) async fn first_offset(
             let since = TimestampMs(node.now().0.saturating_sub(ms));
             let log = Arc::clone(handle);
             let look = move || log.reader.log().offset_for_time(since, latest);
-            let found = tokio::task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;
+            let found = task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;
             let found = found.map_err(|error| {
                 tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
                 ShareFailure::from(ReadFailure::Log(error))

@@ -1,14 +1,15 @@
 //! Calls to the share coordinator, which keeps the state of share-partitions in `__share_group_state`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time;
+use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{
     KeptState, ShareAnswer, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
+use tailrace_env::time::Instant;
 use tailrace_metadata::SHARE_GROUP_STATE_TOPIC;
 use tailrace_types::{Offset, TopicId};
-use tokio::time::Instant;
 
 use super::elsewhere::{
     ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
@@ -32,7 +33,7 @@ pub(crate) async fn ask(node: &Arc<Node>, request: ShareRequest) -> Result<Share
             Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded))
                 if node.links.peers().is_some() && Instant::now() < deadline =>
             {
-                tokio::time::sleep(RETRY_PAUSE).await;
+                time::sleep(RETRY_PAUSE).await;
             }
             outcome => return outcome,
         }

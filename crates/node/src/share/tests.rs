@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{
     AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
@@ -28,7 +28,7 @@ impl Rig {
         let folder = TempDir::new().unwrap();
         let running = start_in(&folder, &[("share.coordinator.state.topic.num.partitions", "2")]).await;
         let node = running.node();
-        let topic = TopicId::from_random(tailrace_runtime::random::bytes16());
+        let topic = TopicId::from_random(tailrace_env::random::bytes16());
         let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
         node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };

@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tailrace_log::{Disk, folders_aside};
 
 pub(crate) use self::watch::watch;
-use tailrace_runtime::disk::ServerDisk;
+use crate::disk::NodeDisk;
 
 /// What is known of one server's disk.
 #[derive(Debug)]
 pub(crate) struct DiskSpace {
-    disk: ServerDisk,
+    disk: NodeDisk,
     /// `u64::MAX` until it is known.
     free_bytes: AtomicU64,
 }
 
 impl DiskSpace {
-    pub(crate) fn new(disk: ServerDisk) -> Self {
+    pub(crate) fn new(disk: NodeDisk) -> Self {
         Self { disk, free_bytes: AtomicU64::new(u64::MAX) }
     }
 

@@ -1,9 +1,10 @@
 //! Looks at the disk for as long as the node runs.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
+use tailrace_env::{task, time};
 
-use tokio::time::MissedTickBehavior;
+use tailrace_env::time::MissedTicks;
 
 use crate::node::Node;
 
@@ -12,14 +13,14 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Looks at the disk, and logs when it begins and ends to be nearly full. Runs until the task is dropped.
 pub(crate) async fn watch(node: Arc<Node>) {
-    let mut ticks = tokio::time::interval(POLL_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ticks = time::interval(POLL_INTERVAL);
+    ticks.set_missed(MissedTicks::Delay);
     let mut warned = false;
     loop {
         ticks.tick().await;
         let looking = Arc::clone(&node);
         // A disk that hangs holds up this task and nothing else.
-        if tokio::task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
+        if task::spawn_blocking(move || looking.space.look(&looking.data_dir)).await.is_err() {
             tracing::error!("asking for the room on the disk panicked");
         }
         let warning = node.disk_warning();

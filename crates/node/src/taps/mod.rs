@@ -15,10 +15,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tailrace_env::sync::Semaphore;
 use tailrace_records::{BatchError, BatchHeader, split_batches};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
-use tokio::sync::Semaphore;
 
 pub use self::queue::TapBudget;
 use self::queue::TapQueue;

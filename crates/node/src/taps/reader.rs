@@ -1,7 +1,8 @@
 //! Notes what was appended, and reads it back from the log for the sinks that want it, once it is committed.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
+use tailrace_env::{select, task, time};
 
 use bytes::Bytes;
 use tailrace_log::DamagedRange;
@@ -10,8 +11,7 @@ use tailrace_types::Offset;
 use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
 use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
-use tailrace_runtime::residency::is_resident;
-use tailrace_runtime::stopped;
+use tailrace_env::task::stopped;
 
 /// Bytes read from a log at a time; at least one batch.
 const PIECE_BYTES: u64 = 256 * 1024;
@@ -51,7 +51,7 @@ impl Taps {
                 sink.skipped(skipped);
             }
             if queue.begin() {
-                tokio::spawn(run(Arc::clone(node), Arc::clone(partition), number));
+                task::spawn(run(Arc::clone(node), Arc::clone(partition), number));
             }
         }
     }
@@ -63,7 +63,7 @@ async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
     let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
     let mut stopping = node.stopping.subscribe();
     while let Some(range) = queue.next() {
-        let delivered = tokio::select! {
+        let delivered = select! {
             delivered = deliver(&node, &partition, number, range) => delivered,
             () = stopped(&mut stopping) => Err(Skipped::Gone),
         };
@@ -105,7 +105,7 @@ async fn deliver(
         at = at.max(partition.reader.log_start());
         let read = match read(partition, at, upto).await {
             Err(Skipped::Unread(ReadFailure::BeingExchanged)) if exchanged_until > Instant::now() => {
-                tokio::time::sleep(EXCHANGE_PAUSE).await;
+                time::sleep(EXCHANGE_PAUSE).await;
                 continue;
             }
             // Nothing is held up until it is mended: what comes late is not live.
@@ -152,11 +152,11 @@ async fn read(
         return Ok(None);
     };
     let next = slice.next_offset;
-    let quick = slice.extent.bytes() <= READ_INLINE_BYTES && is_resident(&slice.extent);
+    let quick = slice.extent.bytes() <= READ_INLINE_BYTES && slice.extent.is_resident();
     let bytes: std::io::Result<Bytes> = if quick {
         slice.read()
     } else {
-        let read = tokio::task::spawn_blocking(move || slice.read()).await;
+        let read = task::spawn_blocking(move || slice.read()).await;
         read.map_err(|_| Skipped::Gone)?
     };
     let bytes = bytes.map_err(Skipped::Disk)?;

@@ -1,6 +1,7 @@
 //! The bytes of frames: as documented, whole, cut, and damaged.
 
 use proptest::prelude::*;
+use tailrace_env::{join, select, task};
 
 use super::super::error::Ended;
 use super::super::frame::{self, Frame, FrameError, FrameKind, HEADER_BYTES};
@@ -192,7 +193,7 @@ fn read_all(input: Vec<u8>, pieces: &[usize], max: usize) -> (Vec<(u8, Bytes)>, 
                     Ok(()) => (end, piece + 1),
                     Err(_) => return,
                 };
-                tokio::task::yield_now().await;
+                task::yield_now().await;
             }
         };
         let reading = async move {
@@ -205,7 +206,7 @@ fn read_all(input: Vec<u8>, pieces: &[usize], max: usize) -> (Vec<(u8, Bytes)>, 
                 }
             }
         };
-        tokio::join!(writing, reading).1
+        join!(writing, reading).1
     })
 }
 
@@ -228,6 +229,7 @@ proptest! {
 
     #[test]
     fn frames_are_found_however_their_bytes_arrive(pieces in prop::collection::vec(1..200_usize, 0..20)) {
+        tailrace_runtime::install();
         let samples = samples();
         let stream: Vec<u8> = samples.iter().flat_map(|(bytes, ..)| bytes.to_vec()).collect();
         let (frames, ended) = read_all(stream, &pieces, 1 << 20);
@@ -241,6 +243,7 @@ proptest! {
 
 #[test]
 fn a_length_that_lies_takes_memory_only_for_what_arrives() {
+    tailrace_runtime::install();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let (mut writer, reader) = tokio::io::duplex(1 << 20);
@@ -249,10 +252,9 @@ fn a_length_that_lies_takes_memory_only_for_what_arrives() {
         writer.write_all(&length.to_le_bytes()).await.unwrap();
         writer.write_all(&[1; 1000]).await.unwrap();
         let arrived = std::cell::Cell::new(0);
-        tokio::select! {
-            biased;
+        select! {
             frame = reader.next(|bytes| arrived.set(arrived.get() + bytes)) => panic!("{frame:?}"),
-            () = async { while arrived.get() < 1004 { tokio::task::yield_now().await } } => {}
+            () = async { while arrived.get() < 1004 { task::yield_now().await } } => {}
         }
         assert!(reader.capacity() < 3 << 20, "{} bytes", reader.capacity());
     });

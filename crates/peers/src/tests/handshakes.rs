@@ -1,6 +1,7 @@
 //! Who is let in, and what both ends say of who is not.
 
 use super::*;
+use tailrace_env::task;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -191,7 +192,7 @@ async fn what_is_no_node_is_recognised_by_who_dials_it() {
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let other = tokio::spawn(async move {
+        let other = task::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             Greeting::read(&mut stream).await.unwrap();
             stream.write_all(answer).await.unwrap();

@@ -2,6 +2,7 @@
 
 use super::super::frame::{self, FrameKind};
 use super::*;
+use tailrace_env::time;
 
 /// Sends one whole frame.
 async fn send_frame(raw: &mut Raw, kind: u8, payload: &[u8]) {
@@ -82,7 +83,7 @@ async fn a_frame_that_never_ends_is_given_up() {
     let began = Instant::now();
     while trickling.stream.write_all(&[1]).await.is_ok() {
         assert!(began.elapsed() < PATIENCE, "a byte now and then keeps a frame alive");
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        time::sleep(Duration::from_millis(20)).await;
     }
     until(|| one.counts().cuts("slow_frame") == 2).await;
     one.stop().await;
@@ -300,8 +301,7 @@ async fn nothing_that_anybody_sends_harms_the_others() {
         }
         if round % 10 == 0 {
             let mut rest = Vec::new();
-            let _ =
-                tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("it is closed");
+            let _ = time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("it is closed");
         }
     }
     until(|| healthy.peers.is_up(NodeId(1))).await;

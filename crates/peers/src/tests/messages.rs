@@ -2,6 +2,7 @@
 
 use super::super::frame::FrameKind;
 use super::*;
+use tailrace_env::{select, task};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_of_many_groups_arrive_in_order_on_each_of_three_links() {
@@ -246,7 +247,7 @@ async fn cutting_proxy(
 ) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let proxy = tokio::spawn(async move {
+    let proxy = task::spawn(async move {
         loop {
             let (mut near, _) = listener.accept().await.unwrap();
             let mut far = TcpStream::connect(to).await.unwrap();
@@ -261,7 +262,7 @@ async fn cutting_proxy(
                     left = left.saturating_sub(count as u64);
                 }
             };
-            tokio::select! {
+            select! {
                 () = there => {}
                 _ = tokio::io::copy(&mut far_reader, &mut near_writer) => {}
             }
@@ -292,7 +293,7 @@ async fn cuts_lose_messages_and_neither_double_nor_reorder_them() {
         if one.peers.send(NodeId(2), group(1), append(1, 2, index, &[1; 700])) {
             index += 1;
         }
-        tokio::task::yield_now().await;
+        task::yield_now().await;
         while let Ok(event) = two.events.try_recv() {
             check(event);
         }

@@ -10,18 +10,19 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use tailrace_env::time;
+use tailrace_env::time::{Duration, Instant};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use tailrace_env::sync::mpsc;
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
 use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup, ReplicaId, TopicId};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 
 use super::handshake::{Greeting, Purpose};
 use super::*;
-use tailrace_runtime::random;
+use tailrace_env::random;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const CLUSTER: &str = "the-cluster";
@@ -117,6 +118,7 @@ struct Setup {
 
 impl Setup {
     fn new(node: i32) -> Self {
+        tailrace_runtime::install();
         let options = PeerOptions {
             ping_interval: Duration::from_millis(100),
             reconnect_min: Duration::from_millis(10),
@@ -197,7 +199,7 @@ impl Node {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, found).await.expect("it happens")
+        time::timeout(PATIENCE, found).await.expect("it happens")
     }
 
     async fn connected(&mut self, node: i32) {
@@ -265,7 +267,7 @@ async fn until(holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "it did not come to that");
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        time::sleep(Duration::from_millis(2)).await;
     }
 }
 
@@ -351,6 +353,6 @@ impl Raw {
     async fn closed(&mut self) {
         let mut bytes = [0; 4096];
         let read_all = async { while matches!(self.stream.read(&mut bytes).await, Ok(1..)) {} };
-        tokio::time::timeout(PATIENCE, read_all).await.expect("the other end closes");
+        time::timeout(PATIENCE, read_all).await.expect("the other end closes");
     }
 }

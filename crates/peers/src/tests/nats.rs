@@ -2,6 +2,7 @@
 
 use super::super::frame::FrameKind;
 use super::*;
+use tailrace_env::task;
 
 /// Sends a payload; what became of it.
 fn send(node: &Node, frame: NatsFrame, payload: &[u8]) -> Result<(), NatsUnsent> {
@@ -55,7 +56,7 @@ async fn what_does_not_fit_is_refused_and_word_of_subscriptions_has_room_of_its_
         sent += 1;
         assert!(sent < 10_000, "the sockets take so much");
         if sent % 2 == 0 {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
         }
     }
     assert_eq!(send(&one, NatsFrame::Message, &[1; 100_000]), Err(NatsUnsent::QueueFull));

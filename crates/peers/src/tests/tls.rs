@@ -1,6 +1,7 @@
 //! Mutual TLS between nodes.
 
 use std::path::PathBuf;
+use tailrace_env::{task, time};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
@@ -184,12 +185,12 @@ async fn certificates_are_read_again_when_they_change() {
     let one = node_with(1, Arc::clone(&tls)).await;
     let two = authority.node(2, "127.0.0.1", &BOTH).await;
     assert!(is_tls(&ask(&two, &one).await));
-    let watching = tokio::spawn(Arc::clone(&tls).watch());
+    let watching = task::spawn(Arc::clone(&tls).watch());
     authority.issue("one", "127.0.0.1", &BOTH);
     let began = Instant::now();
     while ask(&two, &one).await.is_err() {
         assert!(began.elapsed() < PATIENCE, "the new certificate is not used");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        time::sleep(Duration::from_millis(50)).await;
     }
     watching.abort();
     std::fs::write(authority.path("one.key"), "half a file").unwrap();

@@ -7,6 +7,7 @@ pub mod lines;
 pub mod nats;
 pub mod rig;
 pub mod tap;
+pub mod watched;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,7 +25,7 @@ use tailrace_kafka_wire::messages::produce_request::{
 use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
 use tailrace_kafka_wire::{ErrorCode, Records, Request, decode_response, request_frame};
 use tailrace_records::{BatchBuilder, BatchOptions};
-use tailrace_server::{Server, ServerDisk, Startup, start};
+use tailrace_server::{Server, Startup, local_disk, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -102,7 +103,7 @@ impl TestServer {
 }
 
 async fn launch(settings: &BTreeMap<String, String>) -> Server {
-    start(Startup { settings: settings.clone(), disk: ServerDisk::real() }).await.expect("the server starts")
+    start(Startup { settings: settings.clone(), disk: local_disk() }).await.expect("the server starts")
 }
 
 /// One connection, plain or over TLS.

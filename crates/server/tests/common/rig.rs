@@ -18,7 +18,7 @@ use tailrace_kafka_wire::messages::produce_request::{
 use tailrace_kafka_wire::messages::produce_response::{PartitionProduceResponse, ProduceResponse};
 use tailrace_kafka_wire::{Records, Request, decode_response, request_frame};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
-use tailrace_server::{Server, ServerDisk, Startup, start};
+use tailrace_server::{NodeDisk, Server, Startup, local_disk, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -28,7 +28,7 @@ use super::{Client, PATIENCE, TestServer};
 
 impl TestServer {
     /// A server on this disk.
-    pub async fn on(disk: ServerDisk, settings: &[(&str, &str)]) -> Self {
+    pub async fn on(disk: NodeDisk, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data").display().to_string();
         let base = [
@@ -45,7 +45,7 @@ impl TestServer {
     }
 
     /// Starts again after [`TestServer::stop`].
-    pub async fn begin(&mut self, disk: ServerDisk) {
+    pub async fn begin(&mut self, disk: NodeDisk) {
         self.server = Some(launch_on(disk, &self.settings).await);
     }
 
@@ -56,7 +56,7 @@ impl TestServer {
         copy_folder(&self.data_dir(), &data_dir);
         let mut settings = self.settings.clone();
         settings.insert("data.dir".to_owned(), data_dir.display().to_string());
-        let server = Some(launch_on(ServerDisk::real(), &settings).await);
+        let server = Some(launch_on(local_disk(), &settings).await);
         Self { server, settings, folder }
     }
 
@@ -110,7 +110,7 @@ impl TestServer {
     }
 }
 
-async fn launch_on(disk: ServerDisk, settings: &BTreeMap<String, String>) -> Server {
+async fn launch_on(disk: NodeDisk, settings: &BTreeMap<String, String>) -> Server {
     start(Startup { settings: settings.clone(), disk }).await.expect("the server starts")
 }
 

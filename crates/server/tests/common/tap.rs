@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tailrace_server::{DiskWatcher, ServerDisk};
+use tailrace_server::NodeDisk;
+
+use super::watched::{DiskWatcher, WatchedDisk};
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug)]
@@ -75,8 +77,8 @@ impl Tap {
         Arc::default()
     }
 
-    pub fn disk(self: &Arc<Self>) -> ServerDisk {
-        ServerDisk::watched(Arc::clone(self) as Arc<dyn DiskWatcher>)
+    pub fn disk(self: &Arc<Self>) -> NodeDisk {
+        NodeDisk::new(WatchedDisk::new(Arc::clone(self) as _))
     }
 
     /// The next `times` operations on files whose path holds `part` and ends with `suffix` go wrong.

@@ -12,7 +12,7 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_log::{RealDisk, inspect};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
-use tailrace_server::ServerDisk;
+use tailrace_server::local_disk;
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 const TOPIC: &str = "old";
@@ -225,7 +225,7 @@ async fn alter(client: &mut Client, key: &str, value: &str) {
 
 #[tokio::test]
 async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compaction() {
-    let mut server = TestServer::on(ServerDisk::real(), &[("log.cleaner.backoff.ms", "20")]).await;
+    let mut server = TestServer::on(local_disk(), &[("log.cleaner.backoff.ms", "20")]).await;
     let settings = [
         ("cleanup.policy", "compact"),
         ("internal.segment.bytes", "700"),
@@ -243,7 +243,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
 
     // Opened, recovered, and closed again: everything is there, and an older tailrace could go on with it.
     for _ in 0..2 {
-        server.begin(ServerDisk::real()).await;
+        server.begin(local_disk()).await;
         let mut client = server.connect().await;
         for partition in 0..PARTITIONS {
             assert_eq!(client.read_all(TOPIC, partition, 0).await, records_from(0..9), "{partition}");
@@ -258,7 +258,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
     }
 
     // What comes later goes behind it, and compaction takes old and new alike.
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let mut client = server.connect().await;
     for partition in 0..PARTITIONS {
         for offset in (9..39).step_by(3) {
@@ -281,7 +281,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
             assert!(versions.contains(&("checkpoint".to_owned(), 2)), "{versions:?}");
             assert!(versions.contains(&("partition.meta".to_owned(), 1)), "{versions:?}");
         }
-        server.begin(ServerDisk::real()).await;
+        server.begin(local_disk()).await;
         let mut client = server.connect().await;
         for partition in 0..PARTITIONS {
             let left = client.read_all(TOPIC, partition, 0).await;

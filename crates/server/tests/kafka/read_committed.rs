@@ -19,7 +19,7 @@ use tailrace_kafka_wire::messages::list_offsets_request::{
 use tailrace_log::{LogConfig, LogStore, RealDisk, read_identity};
 use tailrace_records::{BatchHeader, BatchOptions};
 use tailrace_replication::{Durability, Policy, Solo, TransactionMarker};
-use tailrace_server::ServerDisk;
+use tailrace_server::local_disk;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 const POLICY: Policy = Policy {
@@ -84,7 +84,7 @@ async fn with_transactions() -> (TestServer, Client) {
     log.batch(5, true, 15);
     log.marker(5, true);
     log.0.close().unwrap();
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let client = server.connect().await;
     (server, client)
 }
@@ -133,7 +133,7 @@ async fn fetch_ends_at_the_last_stable_offset_and_names_the_aborted() {
         let snapshots = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
         let is_snapshot = |path: &std::path::PathBuf| path.extension().is_some_and(|e| e == "snapshot");
         snapshots.filter(is_snapshot).for_each(|path| std::fs::remove_file(path).unwrap());
-        server.begin(ServerDisk::real()).await;
+        server.begin(local_disk()).await;
         client = server.connect().await;
     }
 }
@@ -206,7 +206,7 @@ async fn the_log_start_may_pass_an_open_transaction() {
     assert_eq!(log.0.reader().last_stable_offset(), Offset(13));
     log.marker(4, false);
     log.0.close().unwrap();
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let mut client = server.connect().await;
     let data = fetch(&mut client, 13, 1).await;
     assert_eq!((data.last_stable_offset, aborted(&data)), (19, Some(vec![(4, 11)])));

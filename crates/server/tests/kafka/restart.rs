@@ -14,7 +14,7 @@ use tailrace_kafka_wire::messages::{
     InitProducerIdRequest, ProduceRequest,
 };
 use tailrace_records::BatchOptions;
-use tailrace_server::{ServerDisk, Startup, start};
+use tailrace_server::{Startup, local_disk, start};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 async fn producer_id(client: &mut Client) -> i64 {
@@ -264,7 +264,7 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
         *bytes.last_mut().expect("a checksum") ^= 1;
         std::fs::write(&path, bytes).expect("it can be written");
     }
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let mut client = server.connect().await;
     let answer = client.produce_to("strict", 0, -1, numbered(0, 1, 50)).await;
     assert_eq!(error(answer.error_code), ErrorCode::KafkaStorageError);
@@ -342,7 +342,7 @@ async fn produce_until_closed(address: std::net::SocketAddr, first: u64) -> Vec<
 
 async fn refusal(settings: &[(&str, &str)]) -> String {
     let settings = settings.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    match start(Startup { settings, disk: ServerDisk::real() }).await {
+    match start(Startup { settings, disk: local_disk() }).await {
         Ok(_) => panic!("it started"),
         Err(error) => error.to_string(),
     }
@@ -380,6 +380,6 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
         assert!(!line.contains('\n'), "{line}");
     }
     // All of these left the folder as it was.
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     server.is_healthy("strict").await;
 }

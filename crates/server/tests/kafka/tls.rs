@@ -11,7 +11,7 @@ use crate::common::rig::{bytes_of, eventually, fetch_request, numbered, only_par
 use crate::common::{Client, TestServer};
 use rustls::ClientConfig;
 use tailrace_kafka_wire::messages::MetadataRequest;
-use tailrace_server::{ServerDisk, StartError, Startup, start};
+use tailrace_server::{StartError, Startup, local_disk, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -273,7 +273,7 @@ async fn files_that_cannot_be_used_are_named() {
             settings.map(|(key, value)| (key.to_owned(), value)).collect();
         settings.insert("data.dir".to_owned(), folder.path().join("data").display().to_string());
         settings.insert(key.to_owned(), value);
-        match start(Startup { settings, disk: ServerDisk::real() }).await.err() {
+        match start(Startup { settings, disk: local_disk() }).await.err() {
             Some(StartError::Tls(error)) => assert!(error.to_string().contains(part), "{error}"),
             other => panic!("{key}: {other:?}"),
         }

@@ -2,11 +2,11 @@
 //! request to any of them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
+use tailrace_env::task::JoinSet;
+use tailrace_env::time::{Instant, sleep, timeout_at};
 use tailrace_types::{NodeId, Offset, TopicId};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Answers;
 use crate::ask::{CHANGE_TIMEOUT, ChangeKnown, ask};

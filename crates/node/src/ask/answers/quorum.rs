@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use tailrace_types::{NodeId, Offset, ReplicaId};
 

@@ -5,7 +5,7 @@
 
 mod serve;
 
-use std::time::Duration;
+use tailrace_env::time::Duration;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::ChunkRequest;

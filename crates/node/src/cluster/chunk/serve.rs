@@ -1,6 +1,7 @@
 //! Answers with chunks of what this node's replicas have.
 
 use std::sync::Arc;
+use tailrace_env::task;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 
@@ -24,7 +25,7 @@ pub(in crate::cluster) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<B
         let pass = node.links.outbound().admit(request.bytes_max());
         pass.ok_or_else(|| RequestError::Failed("too much is throttled already".to_owned()))?.wait().await;
     }
-    match tokio::task::spawn_blocking(move || reader.read()).await {
+    match task::spawn_blocking(move || reader.read()).await {
         Ok(Ok(chunk)) => {
             let mut answer = BytesMut::with_capacity(1 + chunk.len());
             answer.put_u8(THERE);

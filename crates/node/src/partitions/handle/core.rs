@@ -18,6 +18,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tailrace_env::task;
 
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
@@ -27,8 +28,8 @@ use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 use super::PartitionHandle;
 use super::lock::{Core, Guard};
 use super::waiters::lock;
-use tailrace_runtime::clock::wall_clock;
-use tailrace_runtime::disk::ServerDisk;
+use crate::disk::NodeDisk;
+use tailrace_env::time::wall_clock;
 
 /// What of a partition is compared before and after a change.
 struct Marks {
@@ -134,7 +135,7 @@ impl PartitionHandle {
         let slot = Arc::clone(&self.core.0).lock_owned().await;
         let partition = Arc::clone(self);
         let work = move || partition.change_owned(slot, change);
-        tokio::task::spawn_blocking(work).await.ok().flatten()
+        task::spawn_blocking(work).await.ok().flatten()
     }
 
     fn change_owned<R>(self: &Arc<Self>, mut slot: Guard, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
@@ -151,7 +152,7 @@ impl PartitionHandle {
     }
 
     /// Plans a sync of what was appended so far, with a checkpoint behind it if asked for. `None` if there is nothing to do. Blocks.
-    pub(crate) fn begin_sync(self: &Arc<Self>, checkpoint: bool) -> Option<SyncTicket<ServerDisk>> {
+    pub(crate) fn begin_sync(self: &Arc<Self>, checkpoint: bool) -> Option<SyncTicket<NodeDisk>> {
         let mut slot = self.core.0.blocking_lock();
         let (ticket, effects) = self.change(&mut slot, |core| core.begin_sync(checkpoint))?;
         drop(slot);
@@ -244,7 +245,7 @@ impl PartitionHandle {
         self.context.links.leadership_changed(self.group, replica.id(), leads);
     }
 
-    fn send(&self, replica: &mut Replica<ServerDisk>) {
+    fn send(&self, replica: &mut Replica<NodeDisk>) {
         let throttled = self.throttled.load();
         let throttled = throttled.as_deref();
         let sends_slowly = self.sends_slowly();
@@ -281,7 +282,7 @@ impl PartitionHandle {
             }
             closed
         };
-        match tokio::task::spawn_blocking(close).await {
+        match task::spawn_blocking(close).await {
             Ok(closed) => closed,
             Err(error) => {
                 self.stop_waiters();

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use tailrace_env::sync::{Mutex, OwnedMutexGuard};
 use tailrace_replication::Partition;
-use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use tailrace_runtime::disk::ServerDisk;
+use crate::disk::NodeDisk;
 
 /// A partition with its log on a disk of this server.
-pub type Core = Partition<ServerDisk>;
+pub type Core = Partition<NodeDisk>;
 
 pub(super) type Guard = OwnedMutexGuard<Option<Core>>;
 

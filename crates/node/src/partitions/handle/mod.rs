@@ -27,12 +27,12 @@ pub use self::waiters::{Awaited, WaitOutcome};
 use self::waiters::{Waiting, lock};
 use crate::cluster::{Links, Settled, Throttled};
 use crate::dirty::DirtyPages;
+use crate::disk::NodeDisk;
 use crate::partitions::inbox::Inbox;
 use crate::partitions::sleep::Sleep;
 use crate::partitions::workers::{Claim, Workers};
 use crate::taps::TapQueues;
 use tailrace_peers::PeerError;
-use tailrace_runtime::disk::ServerDisk;
 
 /// The threads that make appends durable, for all partitions together.
 pub(crate) type Flusher = Workers<PartitionHandle>;
@@ -52,7 +52,7 @@ pub struct PartitionHandle {
     pub(crate) group: RaftGroup,
     core: CoreLock,
     /// Its log and what of it counts, without a lock.
-    pub reader: PartitionReader<ServerDisk>,
+    pub reader: PartitionReader<NodeDisk>,
     waiting: Waiting,
     /// So that it is in the flusher's queue, or with one of its threads, at most once.
     pub(super) syncs: Claim,

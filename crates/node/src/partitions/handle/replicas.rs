@@ -58,7 +58,7 @@ impl PartitionHandle {
         let _asks = Asks(&self.waiting.asks_replicated);
         loop {
             let moved = self.waiting.replicated.notified();
-            tokio::pin!(moved);
+            let mut moved = std::pin::pin!(moved);
             // From here on nothing is missed.
             moved.as_mut().enable();
             match self.look(&holds).await.flatten() {

@@ -4,9 +4,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tailrace_env::sync::{Notify, oneshot};
 use tailrace_replication::Appended;
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
-use tokio::sync::{Notify, oneshot};
 
 /// What became of what somebody waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
+use tailrace_env::sync::{Notify, oneshot};
 use tailrace_types::{LeaderEpoch, Offset};
-use tokio::sync::{Notify, oneshot};
 
 use super::PartitionHandle;
 use super::waiters::{Awaited, WaitOutcome, lock};

@@ -3,10 +3,10 @@
 use tailrace_replication::raft::Replica;
 
 use super::PartitionHandle;
-use tailrace_runtime::disk::ServerDisk;
+use crate::disk::NodeDisk;
 
 impl PartitionHandle {
-    pub(super) fn note_sleep(&self, replica: &Replica<ServerDisk>) {
+    pub(super) fn note_sleep(&self, replica: &Replica<NodeDisk>) {
         if replica.hibernates() {
             self.sleep.begin(replica.leads().is_some(), replica.relies_on());
         } else if self.sleep.hibernates() {

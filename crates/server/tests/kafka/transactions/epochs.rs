@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
-use tailrace_server::ServerDisk;
+use tailrace_server::local_disk;
 
 use super::client::{self, NEW, Who, call_until_done};
 use crate::common::rig::{decoded, fetch_request, now, only_partition};
@@ -73,8 +73,7 @@ fn age(folder: &Path, ids: &[(&str, i16)]) {
 
 #[tokio::test]
 async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
-    let mut server =
-        TestServer::on(ServerDisk::real(), &[("transaction.state.log.num.partitions", "1")]).await;
+    let mut server = TestServer::on(local_disk(), &[("transaction.state.log.num.partitions", "1")]).await;
     let mut client = server.connect().await;
     client.create_topic("t", 1, &[]).await;
     let (by_end, _) = init(&mut client, "by-end", None).await.expect("an id");
@@ -83,7 +82,7 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     server.stop().await;
     let folder = server.data_dir().join("__transaction_state-0");
     age(&folder, &[("by-end", LAST - 1), ("by-init", LAST), ("fenced", LAST - 1)]);
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let mut client = server.connect().await;
 
     // The transaction in the last epoch ends with the next id.
@@ -118,7 +117,7 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     init(&mut client, "fenced", Some(heir)).await.expect("another epoch");
     assert_eq!(init(&mut client, "by-end", Some((next.0, 1))).await, Ok((next.0, 2)));
     server.stop().await;
-    server.begin(ServerDisk::real()).await;
+    server.begin(local_disk()).await;
     let mut client = server.connect().await;
     assert_eq!(produce(&mut client, "by-end", (next.0, 2)).await, OK); // 8 and 9
     assert_eq!(commit(&mut client, "by-end", (next.0, 2)).await, Ok((next.0, 3)));

@@ -7,17 +7,15 @@
 //! What such requests take in memory beyond their frames, decoded and as answers that were not read yet, is charged to one budget. A
 //! request whose turn it is waits until there is room. Who does not read answers while others wait for room is closed.
 
-use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
-use tokio::task::JoinHandle;
 
 use crate::budget::{RequestBudget, Reservation};
-use crate::task;
+use crate::task::{self, JoinHandle, Spawner};
+use crate::time::{Duration, Instant};
+use crate::world::current;
 
 /// A turn of an event loop takes no longer, but for one item.
 pub const TURN: Duration = Duration::from_millis(1);
@@ -35,7 +33,7 @@ impl Turn {
     /// To be called before each item.
     pub async fn rest(&mut self) {
         if self.0.elapsed() >= TURN {
-            tokio::task::yield_now().await;
+            task::yield_now().await;
             self.0 = Instant::now();
         }
     }
@@ -54,8 +52,8 @@ const THREADS_MIN: usize = 4;
 
 /// Threads of their own, and memory.
 pub struct Aside {
-    /// `None` once it is dropped.
-    runtime: Option<Runtime>,
+    /// They end with it.
+    loops: Spawner,
     room: Arc<RequestBudget>,
     /// So that those who expand batches leave processors to the event loops.
     working: Arc<Semaphore>,
@@ -67,16 +65,11 @@ impl Aside {
     /// # Errors
     /// The operating system's, if it gives no threads.
     pub fn start(blocking: usize, memory: Gauge) -> std::io::Result<Self> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut builder = Builder::new_multi_thread();
-        builder
-            .worker_threads((2 * threads).max(THREADS_MIN))
-            .max_blocking_threads(blocking)
-            .thread_name("aside")
-            .enable_all();
+        let processors = current().processors();
+        let loops = Spawner::start("aside", (2 * processors).max(THREADS_MIN), blocking)?;
         let room = RequestBudget::new(ROOM_BYTES, memory);
-        let working = Arc::new(Semaphore::new((threads / 2).max(1)));
-        Ok(Self { runtime: Some(builder.build()?), room, working })
+        let working = Arc::new(Semaphore::new((processors / 2).max(1)));
+        Ok(Self { loops, room, working })
     }
 
     /// Does `work` that cannot be cut, as expanding a batch, on a thread that may block: on half of the processors at most, in the order in
@@ -92,7 +85,7 @@ impl Aside {
         let permit = Arc::clone(&self.working).acquire_owned().await.map_err(|_| Panicked)?;
         // It is kept to the end of the work, also if nobody waits for it any more.
         let work = move || (work(), permit).0;
-        tokio::task::spawn_blocking(work).await.map_err(|_| Panicked)
+        task::spawn_blocking(work).await.map_err(|_| Panicked)
     }
 
     /// Runs `work` there. It ends when this is dropped.
@@ -100,8 +93,7 @@ impl Aside {
     /// # Panics
     /// If `work` does.
     pub async fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> T {
-        let runtime = self.runtime.as_ref().expect("it is there until it is dropped");
-        let mut running = Running(runtime.spawn(task(work)));
+        let mut running = Running(self.loops.spawn(work));
         match (&mut running.0).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
@@ -136,15 +128,6 @@ impl Aside {
     /// True if somebody waits for room.
     pub fn is_short_of_room(&self) -> bool {
         self.room.has_line()
-    }
-}
-
-impl Drop for Aside {
-    fn drop(&mut self) {
-        // The last one who has the server may be a task: it must not wait for others.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

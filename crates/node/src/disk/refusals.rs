@@ -3,20 +3,20 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use tailrace_env::time::{Duration, Instant};
 
 /// How long a refused write is warned of: a quota may refuse what the free bytes would allow.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Writes that a full disk has refused, of all files of one server.
 #[derive(Debug, Default)]
-pub struct Refusals {
+pub(crate) struct Refusals {
     count: AtomicU64,
     last: Mutex<Option<Instant>>,
 }
 
 impl Refusals {
-    /// Takes note of `result` if it says that there is no space.
+    /// Counts `result` if it says that there is no space.
     pub(crate) fn note<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
@@ -28,12 +28,12 @@ impl Refusals {
     }
 
     /// How many writes.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
     /// True if one was refused a moment ago.
-    pub fn is_recent(&self) -> bool {
+    pub(crate) fn is_recent(&self) -> bool {
         let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.is_some_and(|last| last.elapsed() < REFUSAL_REMEMBERED)
     }

@@ -1,12 +1,12 @@
 //! Times and durations as Go writes them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tailrace_env::time::{Duration, WallTime};
 
 const DAY_SECONDS: u64 = 86_400;
 
 /// RFC 3339 with as many decimals as there are: `2026-11-21T04:11:29.342538861Z`.
-pub(super) fn rfc3339(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+pub(super) fn rfc3339(time: WallTime) -> String {
+    let since = time.after_epoch();
     let (days, rest) = (since.as_secs() / DAY_SECONDS, since.as_secs() % DAY_SECONDS);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn instants() {
-        let at = |seconds, nanos| rfc3339(UNIX_EPOCH + Duration::new(seconds, nanos));
+        let at = |seconds, nanos| rfc3339(WallTime::default() + Duration::new(seconds, nanos));
         assert_eq!(at(0, 0), "1970-01-01T00:00:00Z");
         assert_eq!(at(951_825_600, 0), "2000-02-29T12:00:00Z");
         assert_eq!(at(1_795_234_289, 342_538_861), "2026-11-21T04:11:29.342538861Z");

@@ -1,0 +1,23 @@
+//! Random numbers that nobody can guess, for ids that must not be repeated.
+
+use crate::world::current;
+
+/// Sixteen random bytes.
+///
+/// # Panics
+/// If there is no world.
+pub fn bytes16() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    current().fill_random(&mut bytes);
+    bytes
+}
+
+/// A random number.
+///
+/// # Panics
+/// If there is no world.
+pub fn u64() -> u64 {
+    let mut bytes = [0; 8];
+    current().fill_random(&mut bytes);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,122 @@
+//! Tasks that belong together.
+
+use std::collections::BTreeMap;
+
+use tokio::sync::mpsc;
+
+use super::handle;
+use super::handle::{JoinError, JoinHandle};
+
+/// Tasks of one owner: their ends are waited for in the order in which they come. Those that still run are dropped with it.
+#[derive(Debug)]
+pub struct JoinSet<T> {
+    tasks: BTreeMap<u64, JoinHandle<()>>,
+    next_id: u64,
+    tell: mpsc::UnboundedSender<Ended<T>>,
+    /// Never closed, and bounded by the number of tasks.
+    ended: mpsc::UnboundedReceiver<Ended<T>>,
+}
+
+#[derive(Debug)]
+struct Ended<T> {
+    id: u64,
+    outcome: Result<T, JoinError>,
+}
+
+/// Says that a task ended, also if it is dropped.
+struct Teller<T> {
+    id: u64,
+    tell: mpsc::UnboundedSender<Ended<T>>,
+    is_told: bool,
+}
+
+impl<T> Teller<T> {
+    fn tell(&mut self, outcome: Result<T, JoinError>) {
+        self.is_told = true;
+        // The set may be gone.
+        let _ = self.tell.send(Ended { id: self.id, outcome });
+    }
+}
+
+impl<T> Drop for Teller<T> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.tell(Err(JoinError::dropped()));
+        }
+    }
+}
+
+impl<T> Default for JoinSet<T> {
+    fn default() -> Self {
+        let (tell, ended) = mpsc::unbounded_channel();
+        Self { tasks: BTreeMap::new(), next_id: 0, tell, ended }
+    }
+}
+
+impl<T: Send + 'static> JoinSet<T> {
+    /// No task yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Runs `work` as a task among those around the caller; returns its number in this set.
+    ///
+    /// # Panics
+    /// Outside of a task, or if there is no world.
+    pub fn spawn(&mut self, work: impl Future<Output = T> + Send + 'static) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut teller = Teller { id, tell: self.tell.clone(), is_told: false };
+        let work = handle::caught(work);
+        let task = async move {
+            let outcome = work.await;
+            teller.tell(outcome);
+        };
+        self.tasks.insert(id, super::spawn(task));
+        id
+    }
+
+    /// Waits for the next end, and tells whose it is; `None` if no task is left.
+    pub async fn join_next_with_id(&mut self) -> Option<(u64, Result<T, JoinError>)> {
+        if self.tasks.is_empty() {
+            return None;
+        }
+        let Ended { id, outcome } = self.ended.recv().await?;
+        self.tasks.remove(&id);
+        Some((id, outcome))
+    }
+
+    /// Waits for the next end; `None` if no task is left.
+    pub async fn join_next(&mut self) -> Option<Result<T, JoinError>> {
+        self.join_next_with_id().await.map(|(_, outcome)| outcome)
+    }
+
+    /// Drops the task with this number where it waits. Its end is told as all others.
+    pub fn abort(&self, id: u64) {
+        if let Some(task) = self.tasks.get(&id) {
+            task.abort();
+        }
+    }
+
+    /// Drops all tasks where they wait, and waits until they are gone.
+    pub async fn shutdown(&mut self) {
+        self.tasks.values().for_each(JoinHandle::abort);
+        while self.join_next_with_id().await.is_some() {}
+    }
+
+    /// How many tasks have not been joined.
+    pub fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// True if all tasks have been joined.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+    }
+}
+
+impl<T> Drop for JoinSet<T> {
+    fn drop(&mut self) {
+        self.tasks.values().for_each(JoinHandle::abort);
+    }
+}

@@ -1,0 +1,192 @@
+//! The real world: clocks and random numbers of the operating system, tasks and timers of tokio.
+
+use std::any::Any;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use pin_project_lite::pin_project;
+use rustix::rand::{GetRandomFlags, getrandom};
+use tailrace_env::{Join, Running, Spawn, Task, Timer, Work, World};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::AbortHandle;
+
+/// The real world.
+#[derive(Debug)]
+struct RealWorld;
+
+/// Makes the real world that of the process. Later calls change nothing.
+pub fn install() {
+    tailrace_env::install(&RealWorld);
+}
+
+/// How old the world is when this process first looks at the clock, so that there are moments before.
+const PAST: Duration = Duration::from_secs(86_400);
+
+/// When this process first looked at the clock.
+fn beginning() -> tokio::time::Instant {
+    static BEGINNING: OnceLock<tokio::time::Instant> = OnceLock::new();
+    *BEGINNING.get_or_init(tokio::time::Instant::now)
+}
+
+/// A moment as tokio has it. One beyond what its clock can count is 30 years away.
+fn to_tokio(age: Duration) -> tokio::time::Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    let after = age.saturating_sub(PAST);
+    beginning().checked_add(after).unwrap_or_else(|| beginning() + FAR)
+}
+
+impl World for RealWorld {
+    fn age(&self) -> Duration {
+        PAST + (std::time::Instant::now() - beginning().into_std())
+    }
+
+    fn since_1970(&self) -> Duration {
+        // None if the system's clock is before that.
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
+    fn timer(&self, age: Duration) -> Pin<Box<dyn Timer>> {
+        Box::pin(TokioTimer { sleep: tokio::time::sleep_until(to_tokio(age)) })
+    }
+
+    fn yield_now(&self) -> Task {
+        Box::pin(tokio::task::yield_now())
+    }
+
+    fn spawn(&self, task: Task) -> Box<dyn Running> {
+        Box::new(TokioTask(tokio::spawn(task).abort_handle()))
+    }
+
+    fn spawn_blocking(&self, work: Work) {
+        drop(tokio::task::spawn_blocking(work));
+    }
+
+    fn spawner(&self) -> Option<Arc<dyn Spawn>> {
+        Handle::try_current().ok().map(|handle| Arc::new(TokioSpawn(handle)) as Arc<dyn Spawn>)
+    }
+
+    fn start_loops(&self, name: &str, loops: usize, blocking: usize) -> io::Result<Arc<dyn Spawn>> {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(loops).max_blocking_threads(blocking).thread_name(name).enable_all();
+        Ok(Arc::new(Loops(Some(builder.build()?))))
+    }
+
+    fn processors(&self) -> usize {
+        std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            // Without random numbers no id can be given out; Linux has had them since long before this process.
+            filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())
+                .expect("the kernel gives random numbers");
+        }
+    }
+
+    fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>> {
+        let running = std::thread::Builder::new().name(name).spawn(work)?;
+        Ok(Box::new(Thread(running)))
+    }
+
+    fn on_threads(&self, threads: usize, work: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(work);
+            }
+        });
+    }
+}
+
+pin_project! {
+    struct TokioTimer {
+        #[pin]
+        sleep: tokio::time::Sleep,
+    }
+}
+
+impl Future for TokioTimer {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.project().sleep.poll(cx)
+    }
+}
+
+impl Timer for TokioTimer {
+    fn reset(self: Pin<&mut Self>, age: Duration) {
+        self.project().sleep.reset(to_tokio(age));
+    }
+}
+
+/// A runtime of tokio.
+struct TokioSpawn(Handle);
+
+impl Spawn for TokioSpawn {
+    fn spawn(&self, task: Task) -> Box<dyn Running> {
+        Box::new(TokioTask(self.0.spawn(task).abort_handle()))
+    }
+
+    fn spawn_blocking(&self, work: Work) {
+        drop(self.0.spawn_blocking(work));
+    }
+}
+
+/// Threads of tokio beside those of the process.
+struct Loops(
+    /// `None` once it is dropped.
+    Option<Runtime>,
+);
+
+impl Loops {
+    fn runtime(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Spawn for Loops {
+    fn spawn(&self, task: Task) -> Box<dyn Running> {
+        Box::new(TokioTask(self.runtime().spawn(task).abort_handle()))
+    }
+
+    fn spawn_blocking(&self, work: Work) {
+        drop(self.runtime().spawn_blocking(work));
+    }
+}
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        // The last one who has it may be a task: it must not wait for others.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+struct TokioTask(AbortHandle);
+
+impl Running for TokioTask {
+    fn abort(&self) {
+        self.0.abort();
+    }
+
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+struct Thread(JoinHandle<()>);
+
+impl Join for Thread {
+    fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    fn join(self: Box<Self>) -> Result<(), Box<dyn Any + Send>> {
+        self.0.join()
+    }
+}
