@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tailrace_env::time::Duration;
 use tailrace_env::{task, time};
 
 use crate::disk::NodeDisk;
@@ -27,6 +26,7 @@ use crate::collector::NodeCollector;
 use crate::controller::log::{self, MetadataError, OpenLog};
 use crate::controller::{ControllerShell, Hold, ProducerIdBlock, Tools};
 use crate::coordinators::Coordinators;
+use crate::deadlines::{HAND_OVER_TIMEOUT, START_CATCH_UP_TIMEOUT};
 use crate::dirty::DirtyPages;
 use crate::group_collector::GroupCollector;
 use crate::metrics::NodeMetrics;
@@ -43,9 +43,6 @@ use crate::taps::{Sink, Taps};
 
 /// Threads that step replicas. A step may wait for the disk.
 const STEP_THREADS: usize = 4;
-
-/// How long a node that stops waits for others to take over what it leads.
-const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The folder of a node's data, taken by this process until it is dropped.
 pub struct DataFolder {
@@ -304,9 +301,6 @@ fn peer_tls(config: &BrokerConfig) -> Result<Option<Arc<PeerTls>>, TlsError> {
     Ok(Some(tls))
 }
 
-/// How long a node that starts waits for the newest metadata.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// Begins to take part. Ends when this node knows of itself.
 async fn live_in_cluster(
     here: &Arc<Node>,
@@ -334,7 +328,7 @@ async fn live_in_cluster(
         answer.await.unwrap_or(Ok(()))?;
         Ok(here.controller.catch_up(here.now()).await.is_ok())
     };
-    let caught_up = time::timeout(METADATA_TIMEOUT, newest).await.unwrap_or(Ok(false));
+    let caught_up = time::timeout(START_CATCH_UP_TIMEOUT, newest).await.unwrap_or(Ok(false));
     if !caught_up.map_err(StartError::NotRegistered)? {
         if here.links.peers().is_some_and(Peers::number_is_taken) {
             return Err(StartError::NumberTaken(here.id()));

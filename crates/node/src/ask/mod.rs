@@ -1,4 +1,4 @@
-//! Questions of one node to another that leads or coordinates something: one encoding, one way to put them, one table of timeouts.
+//! Questions of one node to another that leads or coordinates something: one encoding, one way to put them.
 //!
 //! A question is a struct ([`Question`]); what the node that is asked does lies in `answers`, `serve` has it done. Who is to be asked,
 //! the asker finds out: the leader of a partition, a coordinator, the controller. A node that is not what it was taken for says so, in
@@ -36,32 +36,20 @@ pub(crate) use self::serve::serve;
 pub(crate) use self::share::{ShareAnswers, ShareQuestion};
 pub use self::transactions::{EnterTransaction, Entered, NotEntered};
 use crate::cluster::Links;
+use crate::deadlines::{
+    CHANGE_KNOWN_TIMEOUT, LOOK_TIMEOUT, MARKERS_TIMEOUT, PASSED_COMMAND_TIMEOUT, STEP_TIMEOUT,
+};
 pub use tailrace_peers::{PeerError, RequestError, RequestKind};
 
 /// Version of the encoding. It is raised when a question means something else than before; a new question needs no new one.
 const VERSION: u8 = 1;
-
-/// How long the other node may take: for a command, which the controller gives up before that, ...
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(25);
-
-/// ... for a change of the metadata to arrive, for which a client waits; it is made all the same, ...
-const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// ... for what waits for a commit, ...
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// ... for a step of a coordinator, or a change of leadership, ...
-const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// ... and for what it knows.
-const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What one node asks another one.
 pub trait Question: Serialize + Sized {
     /// What it is told.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 
-    /// How long the other node may take.
+    /// How long the other node may take: of the table in `deadlines`.
     const TIMEOUT: Duration;
 
     /// As it travels.
@@ -93,7 +81,7 @@ pub enum AnyQuestion {
 impl Question for ChangeKnown {
     type Answer = ();
 
-    const TIMEOUT: Duration = CHANGE_TIMEOUT;
+    const TIMEOUT: Duration = CHANGE_KNOWN_TIMEOUT;
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::ChangeKnown(self)
@@ -103,7 +91,7 @@ impl Question for ChangeKnown {
 impl Question for Execute {
     type Answer = Outcome;
 
-    const TIMEOUT: Duration = COMMAND_TIMEOUT;
+    const TIMEOUT: Duration = PASSED_COMMAND_TIMEOUT;
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::Execute(Box::new(self))
@@ -124,7 +112,7 @@ impl Question for HandOver {
 impl Question for AppendMarkers {
     type Answer = Over;
 
-    const TIMEOUT: Duration = COMMIT_TIMEOUT;
+    const TIMEOUT: Duration = MARKERS_TIMEOUT;
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::AppendMarkers(self)

@@ -1,8 +1,8 @@
 //! How a node becomes one of a cluster: it founds one, or asks another node to let it in.
 
 use std::sync::Arc;
+use tailrace_env::task;
 use tailrace_env::time::{Duration, Instant};
-use tailrace_env::{task, time};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,19 @@ use tailrace_types::{NodeId, ReplicaId};
 
 use super::errors::JoinError;
 use crate::controller::CommandError;
+use crate::deadlines::{JOIN_TIMEOUT, NUMBER_IN_USE_MARGIN};
 use crate::node::Node;
+use crate::retry::Pauses;
 use tailrace_peers::{PeerError, Peers, Refusal, RequestError, RequestKind};
 
-/// How long a seed may take to answer.
-const SEED_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two rounds through the seeds.
+const ROUNDS: Pauses = Pauses::steady(Duration::from_millis(500));
 
-/// Pause between two rounds through the seeds.
-const ROUND_PAUSE: Duration = Duration::from_millis(500);
-
-/// Pause before the other members are asked for what the controller was asked for.
-const MEMBERS_PAUSE: Duration = Duration::from_secs(1);
+/// Before the other members are asked for what the controller was asked for.
+const MEMBERS: Pauses = Pauses::steady(Duration::from_secs(1));
 
 /// Rounds between two lines in the log.
 const LOG_EVERY: u32 = 20;
-
-/// How much longer than a session a node waits until the one that had its number is fenced: whoever leads the controllers has to be
-/// elected first, and may have changed.
-const IN_USE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Who a node is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -87,7 +82,7 @@ pub(crate) async fn begin(
     seeds: &[String],
     registration: &RegisterNode,
 ) -> Result<Beginning, JoinError> {
-    let mut patience = Patience::default();
+    let (mut patience, mut rounds) = (Patience::default(), ROUNDS.without_end());
     for round in 0_u32.. {
         let mut without_cluster = 0;
         let mut itself_at = None;
@@ -119,7 +114,7 @@ pub(crate) async fn begin(
             let trouble = trouble.unwrap_or_else(|| "no seed belongs to a cluster yet".to_owned());
             tracing::info!(?seeds, %trouble, "waiting to be let into a cluster");
         }
-        time::sleep(ROUND_PAUSE).await;
+        rounds.pause().await;
     }
     unreachable!("the rounds do not end")
 }
@@ -134,7 +129,7 @@ pub(crate) async fn renew(
     cluster_id: &str,
     registration: &RegisterNode,
 ) -> Result<Admission, JoinError> {
-    let mut patience = Patience::default();
+    let (mut patience, mut rounds) = (Patience::default(), ROUNDS.without_end());
     for round in 0_u32.. {
         let mut in_use = false;
         let mut trouble = "no other node is there".to_owned();
@@ -161,7 +156,7 @@ pub(crate) async fn renew(
                 tracing::warn!(?addresses, %trouble, "waiting for another replica of the metadata log");
             }
         }
-        time::sleep(ROUND_PAUSE).await;
+        rounds.pause().await;
     }
     unreachable!("the rounds do not end")
 }
@@ -190,7 +185,7 @@ impl Patience {
 
     /// True when the old one would have been fenced by now, were it gone.
     fn is_over(&mut self, node: NodeId, session: Duration) -> bool {
-        let wait = session + IN_USE_MARGIN;
+        let wait = session + NUMBER_IN_USE_MARGIN;
         if !std::mem::replace(&mut self.said, true) {
             tracing::warn!(
                 %node, wait_s = wait.as_secs(),
@@ -204,7 +199,7 @@ impl Patience {
 
 /// `cluster_id`: the one that this node is a member of.
 async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id: Option<&str>) -> Asked {
-    let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+    let status = match peers.ask(seed, RequestKind::Status, Bytes::new(), JOIN_TIMEOUT).await {
         Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => return Asked::Itself,
         // Where a member looks for the others, somebody else may be by now.
         Err(PeerError::Refused { refusal, .. }) if cluster_id.is_none() => {
@@ -224,7 +219,7 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
         Err(error) => return Asked::Later(error.to_string()),
     }
     let body = encode(registration);
-    match peers.ask(seed, RequestKind::Join, body, SEED_TIMEOUT).await {
+    match peers.ask(seed, RequestKind::Join, body, JOIN_TIMEOUT).await {
         Err(error) => Asked::Later(error.to_string()),
         Ok((_, body)) => match serde_json::from_slice(&body) {
             Ok(JoinAnswer::Admitted(admission)) => Asked::Admitted(admission),
@@ -242,14 +237,15 @@ async fn ask(peers: &Peers, seed: &str, registration: &RegisterNode, cluster_id:
 /// a node that was taken out who the controller is; each of the others knows.
 pub(super) async fn refused_by_members(here: &Node, registration: &RegisterNode) -> ControlError {
     let body = encode(registration);
+    let mut rounds = MEMBERS.without_end();
     loop {
-        time::sleep(MEMBERS_PAUSE).await;
+        rounds.pause().await;
         let Some(peers) = here.links.peers() else { continue };
         for node in here.image().nodes().map(|node| node.registration.node) {
             if node == registration.node || !peers.is_up(node) {
                 continue;
             }
-            let asked = peers.request(node, RequestKind::Join, body.clone(), SEED_TIMEOUT).await;
+            let asked = peers.request(node, RequestKind::Join, body.clone(), JOIN_TIMEOUT).await;
             if let Ok(Ok(JoinAnswer::Refused(message) | JoinAnswer::InUse { reason: message, .. })) =
                 asked.map(|answer| serde_json::from_slice(&answer))
             {

@@ -17,6 +17,7 @@ use super::chunk;
 use super::leases::Leases;
 use super::throttle::Throttle;
 use crate::controller::GROUP as CONTROLLER;
+use crate::deadlines::CHUNK_TIMEOUT;
 use tailrace_peers::{PeerError, Peers, RequestKind};
 
 /// Partitions whose leaders are known at most.
@@ -141,7 +142,7 @@ impl Links {
         let node = request.to().node();
         let peers = self.peers.get().ok_or(PeerError::NotConnected(node))?;
         let body = chunk::encode_request(group, request);
-        let answer = peers.request(node, RequestKind::Chunk, body, chunk::TIMEOUT).await?;
+        let answer = peers.request(node, RequestKind::Chunk, body, CHUNK_TIMEOUT).await?;
         Ok(chunk::decode_answer(answer))
     }
 

@@ -15,6 +15,7 @@ use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
+use crate::retry::Pauses;
 
 /// Time between two looks.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -132,10 +133,13 @@ async fn finish(node: &Arc<Node>, group: RaftGroup, wanted: &PartitionImage) {
 /// What came back from other nodes so often is not handed over again: they stop too.
 const RETURNS_MAX: i32 = 2;
 
+/// Between two looks whether others have taken it.
+const HANDED_OVER: Pauses = Pauses::steady(Duration::from_millis(20));
+
 /// Hands over everything that this node leads, and waits for others to take it, for `patience` at most. What nobody else can
 /// lead stays.
 pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
-    let began = time::Instant::now();
+    let mut looks = HANDED_OVER.until(time::Instant::now() + patience);
     let mut first_epochs = HashMap::new();
     loop {
         let mut left = 0;
@@ -144,10 +148,9 @@ pub async fn hand_over(node: &Arc<Node>, patience: Duration) {
         for handle in handles {
             left += usize::from(hand_over_one(node, &handle, &mut first_epochs).await);
         }
-        if left == 0 || began.elapsed() >= patience {
+        if left == 0 || !looks.pause().await {
             return;
         }
-        time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -39,7 +39,9 @@ use tailrace_metadata::{Command, ControlError, RegisterNode};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
 use crate::controller::CommandError;
+use crate::deadlines::SEED_STATUS_TIMEOUT;
 use crate::node::Node;
+use crate::retry::Pauses;
 pub use tailrace_env::task::stopped;
 pub use tailrace_peers::{PeerError, PeerNode, Refusal, RequestKind};
 
@@ -61,11 +63,8 @@ pub(crate) use throttle::Throttled;
 /// Time between two complete lists of what this node leads.
 const ANNOUNCE: Duration = Duration::from_secs(5);
 
-/// Pause between two tries to register.
-const REGISTER_PAUSE: Duration = Duration::from_millis(200);
-
-/// How long a seed may take to say who it is.
-const SEED_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between two tries to register.
+const REGISTER: Pauses = Pauses::steady(Duration::from_millis(200));
 
 /// Groups in one announcement.
 const ANNOUNCED_AT_ONCE: usize = 10_000;
@@ -120,7 +119,7 @@ pub(crate) struct Registration {
 
 async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Registration) {
     let mut logged = false;
-    let mut answered = Some(answered);
+    let (mut answered, mut retry) = (Some(answered), REGISTER.without_end());
     loop {
         let command = match &founds {
             Some(cluster_id) if here.image().founder().is_none() => {
@@ -148,7 +147,7 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
                     tracing::info!(%error, "waiting for a controller to register this node");
                     logged = true;
                 }
-                time::sleep(REGISTER_PAUSE).await;
+                retry.pause().await;
             }
         }
     }
@@ -171,7 +170,7 @@ async fn look_up_seeds(here: &Arc<Node>) {
     while let (Some(peers), false) = (here.links.peers(), left.is_empty()) {
         let mut unanswered = Vec::new();
         for seed in left {
-            match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_TIMEOUT).await {
+            match peers.ask(&seed, RequestKind::Status, Bytes::new(), SEED_STATUS_TIMEOUT).await {
                 Ok((who, status)) => note_address(here, Some(who.node), &status),
                 Err(PeerError::Refused { refusal: Refusal::Itself, .. }) => {}
                 Err(error @ PeerError::Refused { .. }) => {

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use tailrace_env::task;
-use tailrace_env::time::Duration;
 
 use bytes::Bytes;
 use tailrace_replication::raft::PeerMessage;
@@ -13,13 +12,11 @@ use super::heard::Heard;
 use super::join::{self, Status};
 use super::link_user::LinkUser;
 use crate::ask;
+use crate::deadlines::TELL_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
 use crate::relay;
 use tailrace_peers::{BoxFuture, NatsReceiver, PeerReceiver, RequestError, RequestKind};
-
-/// How long another node may take to note where this one is.
-const TELL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Announcements that are kept until the server is up.
 const EARLY_GROUPS_MAX: usize = 1 << 18;

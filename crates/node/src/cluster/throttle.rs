@@ -13,8 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use tailrace_config::TopicConfig;
 use tailrace_types::{NodeId, PartitionId};
 
-/// Longest time that something is held up. Beyond it who waits would take it for lost.
-const HELD_UP_MAX: Duration = Duration::from_secs(5);
+use crate::deadlines::HELD_UP_MAX;
 
 /// Bytes that are held up at the same time at most, but for one message.
 const HELD_BYTES_MAX: usize = 64 << 20;

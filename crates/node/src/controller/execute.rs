@@ -8,11 +8,13 @@ use tailrace_env::sync::Mutex;
 use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
 use tailrace_types::{ProducerId, TimestampMs};
 
-use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
+use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
 use crate::ask::{Execute, ask};
+use crate::deadlines::COMMAND_TIMEOUT;
+use crate::retry::Pauses;
 
-/// Pause between two looks for a controller.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks for a controller.
+const LOOKS: Pauses = Pauses::steady(Duration::from_millis(50));
 
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
@@ -27,17 +29,15 @@ impl ControllerShell {
     /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
     /// waits.
     pub async fn executed(&self, command: Command, now: TimestampMs) -> Result<Executed, CommandError> {
-        let began = Instant::now();
+        let mut looks = LOOKS.until(Instant::now() + COMMAND_TIMEOUT);
         loop {
             let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,
                 None => self.execute_elsewhere(&command).await,
             };
-            match outcome {
-                Err(CommandError::NotController) if began.elapsed() < COMMAND_TIMEOUT && !self.is_alone() => {
-                    time::sleep(RETRY_PAUSE).await;
-                }
-                outcome => return outcome,
+            let is_missed = matches!(outcome, Err(CommandError::NotController)) && !self.is_alone();
+            if !is_missed || !looks.pause().await {
+                return outcome;
             }
         }
     }

@@ -12,7 +12,8 @@ use tailrace_replication::raft::Barrier;
 use tailrace_types::{HighWatermark, Offset, TimestampMs};
 
 use super::log::{self, Change, MetadataError};
-use super::{COMMAND_TIMEOUT, CommandError, ControllerShell, ControllerState, Executed};
+use super::{CommandError, ControllerShell, ControllerState, Executed};
+use crate::deadlines::COMMAND_TIMEOUT;
 use crate::partitions::{AppendFailure, Awaited, Core, PartitionHandle, WaitOutcome};
 use tailrace_env::task::stopped;
 use tailrace_env::time::wall_clock;

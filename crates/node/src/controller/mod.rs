@@ -16,7 +16,7 @@ mod tests;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tailrace_env::task;
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Instant;
 
 use arc_swap::ArcSwap;
 use tailrace_config::BrokerConfig;
@@ -30,9 +30,6 @@ pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;
 use crate::partitions::{AppendFailure, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable};
-
-/// How long a command waits for other nodes.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Why a command was not carried out.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@ use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
 use tailrace_types::{HighWatermark, ProducerId, TopicId};
 use tempfile::TempDir;
 
-use super::COMMAND_TIMEOUT;
 use super::here::append;
+use crate::deadlines::COMMAND_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::Awaited;
 use crate::start::RunningNode;

@@ -18,14 +18,12 @@ use super::batch::build;
 use super::cores::{Loaded, NEVER, Shard, ShardState};
 use super::perform::Perform;
 use super::replay::replay;
+use crate::deadlines::CATCH_UP_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::{
     AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
 };
 use tailrace_env::task::stopped;
-
-/// How long a core waits for the newest metadata before it is loaded; who asks for it tries again.
-const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cores that are loaded at once.
 static LOADS: Semaphore = Semaphore::const_new(4);
@@ -268,7 +266,7 @@ impl<C: Perform> Shard<C> {
         let handle = self.handle(node)?;
         let epoch = handle.leads().ok_or(CoordinatorFailure::Elsewhere)?;
         // What the core finds to be missing in the metadata, it takes for deleted, with all that it holds of it.
-        let caught_up = time::timeout(METADATA_TIMEOUT, node.controller.catch_up(node.now())).await;
+        let caught_up = time::timeout(CATCH_UP_TIMEOUT, node.controller.catch_up(node.now())).await;
         match caught_up {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(CoordinatorFailure::Unavailable(error.to_string())),

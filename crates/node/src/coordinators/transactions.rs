@@ -14,7 +14,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use tailrace_env::time::Duration;
-use tailrace_env::{select, task, time};
+use tailrace_env::{select, task};
 
 use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionProtocol, TransactionReply, TransactionWork,
@@ -30,11 +30,11 @@ use crate::ask::{AppendMarkers, ask};
 use crate::cluster::leaders::leader_of;
 use crate::node::Node;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 
-/// Pauses between two attempts: the first, and the longest; each is twice the one before.
-const PAUSE_FIRST: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Between two attempts. A leader may be elected in no time, and partitions may be out of service for hours.
+const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_secs(5));
 
 impl Perform for TransactionCoordinator {
     fn perform(node: Arc<Node>, shard: i32, work: TransactionWork) -> Performed {
@@ -64,14 +64,14 @@ async fn write_until_done(node: Arc<Node>, shard: i32, markers: WriteMarkers) {
 
 /// Completes the transaction, if it is prepared. `wanted` is what its coordinator has asked for, if that is known.
 async fn complete(node: &Arc<Node>, shard: i32, transactional_id: &str, mut wanted: Option<WriteMarkers>) {
-    let mut pause = Pause::default();
+    let mut retry = PAUSES.without_end();
     loop {
         match attempt(node, shard, transactional_id, wanted.take()).await {
             // Whoever coordinates now writes.
             Ok(()) | Err(CoordinatorFailure::Elsewhere) => return,
             Err(failure) => {
                 tracing::warn!(transactional_id, %failure, "a transaction could not be completed yet");
-                pause.wait().await;
+                retry.pause().await;
             }
         }
     }
@@ -128,7 +128,7 @@ async fn write_all(
     markers: &WriteMarkers,
 ) -> Result<LeaderEpoch, CoordinatorFailure> {
     let mut left = markers.partitions.clone();
-    let mut pause = Pause::default();
+    let mut retry = PAUSES.without_end();
     let epoch = needed_in(node, shard, markers).await.ok_or(CoordinatorFailure::Reloaded)?;
     let marker = TransactionMarker {
         producer_id: markers.producer.id,
@@ -142,11 +142,11 @@ async fn write_all(
         if left.is_empty() {
             return Ok(epoch);
         }
-        if pause.is_longest() {
+        if retry.is_longest() {
             let (transactional_id, partitions) = (&markers.transactional_id, left.len());
             tracing::warn!(transactional_id, partitions, %epoch, "markers of a transaction are still to be written");
         }
-        pause.wait().await;
+        retry.pause().await;
         if needed_in(node, shard, markers).await != Some(epoch) {
             return Err(CoordinatorFailure::Reloaded);
         }
@@ -286,25 +286,5 @@ pub async fn committed(handle: &PartitionHandle, committed_at: Awaited) -> bool 
     match handle.wait_committed(committed_at) {
         None => true,
         Some(wait) => matches!(wait.await, Ok(WaitOutcome::Committed)),
-    }
-}
-
-/// A pause that doubles.
-struct Pause(Duration);
-
-impl Default for Pause {
-    fn default() -> Self {
-        Self(PAUSE_FIRST)
-    }
-}
-
-impl Pause {
-    fn is_longest(&self) -> bool {
-        self.0 >= PAUSE_MAX
-    }
-
-    async fn wait(&mut self) {
-        time::sleep(self.0).await;
-        self.0 = (self.0 * 2).min(PAUSE_MAX);
     }
 }

@@ -26,6 +26,7 @@ pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::StoreAnswer;
 use crate::node::Node;
+use crate::retry::Pauses;
 pub use tailrace_env::task::stopped;
 pub use tailrace_peers::RequestKind;
 
@@ -33,11 +34,10 @@ pub use tailrace_peers::RequestKind;
 /// connections.
 const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
 
-/// Pause before a request is put again; doubles up to the second.
-const PAUSE_MIN: Duration = Duration::from_millis(10);
-const PAUSE_MAX: Duration = Duration::from_millis(200);
+/// Before a request is put again.
+const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_millis(200));
 
-/// How often it is looked whether another node leads, while one does not answer.
+/// Time between two looks whether another node leads, while one does not answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
@@ -115,7 +115,7 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
 }
 
 async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, NotRelayed> {
-    let mut pause = PAUSE_MIN;
+    let mut retry = PAUSES.until(deadline);
     loop {
         let work = Arc::clone(node);
         // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
@@ -129,11 +129,9 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
             Ok(Err(error)) => error.to_string(),
             Err(_) => "the controller does not answer".to_owned(),
         };
-        if Instant::now() + pause >= deadline {
+        if !retry.pause().await {
             return Err(NotRelayed::NoLeader(reason));
         }
-        time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSE_MAX);
     }
 }
 
@@ -157,7 +155,7 @@ async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<B
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
 async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<StoreAnswer, NotRelayed> {
-    let mut pause = PAUSE_MIN;
+    let mut retry = PAUSES.until(prepared.deadline);
     let mut reason = "no node leads the partition".to_owned();
     let mut put_once = false;
     let attempts = async {
@@ -166,18 +164,19 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
                 put_once = true;
                 match put_to(here, node, group, prepared).await {
                     StoreAnswer::Again(why) => reason = why,
-                    answer => return answer,
+                    answer => return Some(answer),
                 }
                 here.relay.retries.inc();
             }
-            time::sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            if !retry.pause().await {
+                return None;
+            }
         }
     };
     match time::timeout_at(prepared.deadline, attempts).await {
-        Ok(answer) => Ok(answer),
-        Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
-        Err(_) => Err(NotRelayed::NoLeader(reason)),
+        Ok(Some(answer)) => Ok(answer),
+        Ok(None) | Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
+        Ok(None) | Err(_) => Err(NotRelayed::NoLeader(reason)),
     }
 }
 

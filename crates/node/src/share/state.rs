@@ -1,7 +1,6 @@
 //! Calls to the share coordinator, which keeps the state of share-partitions in `__share_group_state`.
 
 use std::sync::Arc;
-use tailrace_env::time;
 use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{
@@ -16,28 +15,29 @@ use super::elsewhere::{
 };
 pub use super::failure::StateFailure;
 use crate::coordinators::CoordinatorFailure;
+use crate::deadlines::SHARE_COORDINATOR_TIMEOUT;
 use crate::node::Node;
+use crate::retry::Pauses;
 
-/// How long a coordinator may take to move to another node.
-const COORDINATOR_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Pause until it is asked again.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Until a coordinator that moves is asked again.
+const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
 pub(crate) async fn ask(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
-    let deadline = Instant::now() + COORDINATOR_TIMEOUT;
+    let mut retry = PAUSES.until(Instant::now() + SHARE_COORDINATOR_TIMEOUT);
     loop {
-        match ask_once(node, request.clone()).await {
-            Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded))
-                if node.links.peers().is_some() && Instant::now() < deadline =>
-            {
-                time::sleep(RETRY_PAUSE).await;
-            }
-            outcome => return outcome,
+        let outcome = ask_once(node, request.clone()).await;
+        let moves = outcome.as_ref().is_err_and(is_moving) && node.links.peers().is_some();
+        if !moves || !retry.pause().await {
+            return outcome;
         }
     }
+}
+
+fn is_moving(failure: &StateFailure) -> bool {
+    let StateFailure::Coordinator(failure) = failure else { return false };
+    matches!(failure, CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded)
 }
 
 async fn ask_once(here: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
-use tailrace_env::{select, task, time};
+use tailrace_env::{select, task};
 
 use bytes::Bytes;
 use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
 use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
+use crate::deadlines::EXCHANGE_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
+use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 
 /// Bytes read from a log at a time; at least one batch.
@@ -19,9 +21,8 @@ const PIECE_BYTES: u64 = 256 * 1024;
 /// Pieces up to this size are read on the event loop if they are in memory.
 const READ_INLINE_BYTES: u64 = 64 * 1024;
 
-/// While the log is being exchanged for another replica's, it is looked at so often, and for so long.
-const EXCHANGE_PAUSE: Duration = Duration::from_millis(10);
-const EXCHANGE_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at a log that is being exchanged for another replica's.
+const EXCHANGED: Pauses = Pauses::steady(Duration::from_millis(10));
 
 /// Why a range did not reach its sink, or not to its end.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ async fn deliver(
     let tap = &node.taps.0[number];
     let mut intake = Arc::clone(&tap.sink).begin();
     let mut at = range.from;
-    let exchanged_until = Instant::now() + EXCHANGE_MAX;
+    let mut exchanged = EXCHANGED.until(Instant::now() + EXCHANGE_TIMEOUT);
     while at < range.to {
         if let Some(stable) = partition.wait_stable(at.plus(1)) {
             let outcome = stable.await.map_err(|_| Skipped::Gone)?;
@@ -104,8 +105,10 @@ async fn deliver(
         // What retention has deleted meanwhile is gone.
         at = at.max(partition.reader.log_start());
         let read = match read(partition, at, upto).await {
-            Err(Skipped::Unread(ReadFailure::BeingExchanged)) if exchanged_until > Instant::now() => {
-                time::sleep(EXCHANGE_PAUSE).await;
+            Err(skipped @ Skipped::Unread(ReadFailure::BeingExchanged)) => {
+                if !exchanged.pause().await {
+                    return Err(skipped);
+                }
                 continue;
             }
             // Nothing is held up until it is mended: what comes late is not live.

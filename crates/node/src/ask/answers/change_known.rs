@@ -5,34 +5,36 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 
 use tailrace_env::task::JoinSet;
-use tailrace_env::time::{Instant, sleep, timeout_at};
+use tailrace_env::time::{Instant, timeout_at};
 use tailrace_types::{NodeId, Offset, TopicId};
 
 use super::Answers;
-use crate::ask::{CHANGE_TIMEOUT, ChangeKnown, ask};
+use crate::ask::{ChangeKnown, ask};
 use crate::cluster::leaders::leader_of;
 use crate::controller::Executed;
+use crate::deadlines::CHANGE_KNOWN_TIMEOUT;
 use crate::node::Node;
+use crate::retry::Pauses;
 
-/// Time between two looks for the leaders of new partitions.
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Between two looks for the leaders of new partitions.
+const LOOKS: Pauses = Pauses::steady(Duration::from_millis(5));
 
 /// Topics that one request asks about; more have their leaders a little later.
 const TOPICS_MAX: usize = 1000;
 
 impl Answers for ChangeKnown {
     async fn answer(self, node: &Arc<Node>) {
-        known_here(node, &self, Instant::now() + CHANGE_TIMEOUT).await;
+        known_here(node, &self, Instant::now() + CHANGE_KNOWN_TIMEOUT).await;
     }
 }
 
-/// Waits until all nodes that are there know of what was done here or by the controller, at most for [`CHANGE_TIMEOUT`].
+/// Waits until all nodes that are there know of what was done here or by the controller, at most for [`CHANGE_KNOWN_TIMEOUT`].
 pub async fn known_to_all(here: &Arc<Node>, executed: &Executed) {
     let Some(peers) = here.links.peers() else { return };
     if executed.records.is_empty() {
         return;
     }
-    let deadline = Instant::now() + CHANGE_TIMEOUT;
+    let deadline = Instant::now() + CHANGE_KNOWN_TIMEOUT;
     let change = ChangeKnown::of(executed);
     let nodes = executed.image.nodes().filter(|node| !node.fenced).map(|node| node.registration.node);
     let others: Vec<NodeId> = nodes.filter(|node| *node != here.id() && peers.is_up(*node)).collect();
@@ -51,9 +53,12 @@ async fn known_here(node: &Arc<Node>, change: &ChangeKnown, deadline: Instant) {
     if timeout_at(deadline, node.controller.applied_upto(Offset(change.end))).await.is_err() {
         return;
     }
+    let mut looks = LOOKS.until(deadline);
     for id in change.topics.iter().take(TOPICS_MAX).filter_map(|text| TopicId::parse(text)) {
-        while Instant::now() < deadline && !has_leaders(node, id) {
-            sleep(POLL_INTERVAL).await;
+        while !has_leaders(node, id) {
+            if !looks.pause().await {
+                return;
+            }
         }
     }
 }

@@ -5,16 +5,11 @@
 
 mod serve;
 
-use tailrace_env::time::Duration;
-
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use tailrace_replication::raft::ChunkRequest;
 use tailrace_types::{PartitionId, RaftGroup, TopicId};
 
 pub(super) use self::serve::serve;
-
-/// How long a chunk may take.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 const GROUP_BYTES: usize = 16 + 4;
 const THERE: u8 = 1;
