@@ -42,7 +42,7 @@ impl ControllerShell {
         }
     }
 
-    fn is_alone(&self) -> bool {
+    pub(super) fn is_alone(&self) -> bool {
         self.opener.context.links.peers().is_none()
     }
 

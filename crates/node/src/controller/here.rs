@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tailrace_env::time::Duration;
+use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{select, task, time};
 
 use tailrace_env::sync::{Notify, OwnedMutexGuard, watch};
@@ -24,7 +24,8 @@ const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
 type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
 impl ControllerShell {
-    /// Carries out a command on the node that leads the metadata log.
+    /// Carries out a command on the node that leads the metadata log. What waits for other nodes is given up when
+    /// [`COMMAND_TIMEOUT`] is over.
     pub(crate) async fn execute_here(
         &self,
         command: Command,
@@ -33,13 +34,14 @@ impl ControllerShell {
         if command == Command::Barrier {
             return self.barrier_here(now).await;
         }
-        let mut guard = Arc::clone(&self.state).lock_owned().await;
-        self.settle(&mut guard, now).await?;
+        let until = Instant::now() + COMMAND_TIMEOUT;
+        let mut guard = self.turn(until).await?;
+        self.settle(&mut guard, now, until).await?;
         let (guard, planned) = self.plan_and_append(guard, command, now).await?;
         let (records, awaited) = planned?;
         let mut guard = guard;
         if let Some(awaited) = awaited {
-            self.committed(awaited).await?;
+            self.committed(awaited, until).await?;
         }
         self.apply_committed(&mut guard, now).await?;
         // Still under the controller's lock: effects happened in the order of their commands.
@@ -47,37 +49,48 @@ impl ControllerShell {
         Ok(Executed { records, image: state.controller.image(), end: state.applied })
     }
 
+    /// Waits until no other command is being carried out. Where each of those before may wait for a majority, that is
+    /// not for ever.
+    pub(super) async fn turn(&self, until: Instant) -> Result<Guard, CommandError> {
+        let turn = Arc::clone(&self.state).lock_owned();
+        if self.is_alone() {
+            return Ok(turn.await);
+        }
+        time::timeout_at(until, turn).await.map_err(|_| CommandError::NotController)
+    }
+
     /// Has a majority confirm that this node leads the metadata log, and takes over all that was committed by then. Commands are not kept
     /// waiting meanwhile.
     async fn barrier_here(&self, now: TimestampMs) -> Result<Executed, CommandError> {
+        let until = Instant::now() + COMMAND_TIMEOUT;
         let handle = self.handle();
         handle.leads().ok_or(CommandError::NotController)?;
         handle.wake_up();
         if let Some(barrier) = begin_barrier(&handle, now).await? {
-            match time::timeout(COMMAND_TIMEOUT, handle.wait_barrier(&barrier)).await {
+            match time::timeout_at(until, handle.wait_barrier(&barrier)).await {
                 Ok(true) => {}
                 Ok(false) | Err(_) => return Err(CommandError::NotController),
             }
         }
-        let mut guard = Arc::clone(&self.state).lock_owned().await;
+        let mut guard = self.turn(until).await?;
         self.apply_committed(&mut guard, now).await?;
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
         Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
     }
 
     /// Commands are planned against all that is in the log: also what nobody waited for to the end.
-    async fn settle(&self, guard: &mut Guard, now: TimestampMs) -> Result<(), CommandError> {
+    async fn settle(&self, guard: &mut Guard, now: TimestampMs, until: Instant) -> Result<(), CommandError> {
         let handle = self.handle();
         let epoch = handle.leads().ok_or(CommandError::NotController)?;
         let end = handle.reader.log_end().offset();
         let last = handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
-        self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }).await?;
+        self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }, until).await?;
         self.apply_committed(guard, now).await
     }
 
-    pub(super) async fn committed(&self, awaited: Awaited) -> Result<(), CommandError> {
+    pub(super) async fn committed(&self, awaited: Awaited, until: Instant) -> Result<(), CommandError> {
         let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
-        match time::timeout(COMMAND_TIMEOUT, wait).await {
+        match time::timeout_at(until, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
             Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
             Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{join, task, time};
 
 use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
 use tailrace_types::{HighWatermark, ProducerId, TopicId};
 use tempfile::TempDir;
 
+use super::CommandError;
 use super::here::append;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::node::Node;
@@ -25,7 +27,8 @@ async fn reserve(node: &Node, next: i64) {
     let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
     let (handle, now) = (shell.handle(), node.now());
     let appended = task::spawn_blocking(move || append(&handle, &records, now));
-    shell.committed(appended.await.unwrap().unwrap()).await.unwrap();
+    let until = Instant::now() + COMMAND_TIMEOUT;
+    shell.committed(appended.await.unwrap().unwrap(), until).await.unwrap();
     shell.apply_committed(&mut guard, now).await.unwrap();
 }
 
@@ -110,6 +113,29 @@ async fn what_a_follower_writes_counts_as_dirty() {
     first.stop().await;
 }
 
+/// In a cluster, where those before it may wait for a majority each. A node that is alone has its disk to wait for, and
+/// nobody else to ask.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_does_not_wait_for_its_turn_for_ever() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let one_of_several = start_in(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+    let alone = start_in(&folders[1], &[]).await;
+    let soon = || Instant::now() + Duration::from_millis(20);
+
+    let shell = &one_of_several.node().controller;
+    let taken = Arc::clone(&shell.state).lock_owned().await;
+    assert!(matches!(shell.turn(soon()).await, Err(CommandError::NotController)));
+    drop(taken);
+    assert!(shell.turn(soon()).await.is_ok());
+
+    let shell = &alone.node().controller;
+    let taken = Arc::clone(&shell.state).lock_owned().await;
+    assert!(time::timeout(Duration::from_millis(100), shell.turn(soon())).await.is_err(), "it waits");
+    drop(taken);
+    one_of_several.stop().await;
+    alone.stop().await;
+}
+
 /// A command that waits for a majority keeps the others waiting, and all of them the end of the server, where there is none any more.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_ends_commands_that_wait_for_a_majority() {
@@ -119,8 +145,9 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
     let guard = Arc::clone(&shell.state).lock_owned().await;
     let beyond = HighWatermark(shell.handle().reader.log_end().offset().get() + 1);
     let epoch = shell.handle().leads().unwrap();
+    let until = Instant::now() + COMMAND_TIMEOUT;
     let waiting = async {
-        let outcome = shell.committed(Awaited { at: beyond, epoch }).await;
+        let outcome = shell.committed(Awaited { at: beyond, epoch }, until).await;
         drop(guard);
         outcome
     };
