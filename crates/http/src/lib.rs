@@ -24,8 +24,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use tailrace_env::aside::Aside;
 use tailrace_env::metrics::Metrics;
-use tailrace_node::Node;
 use tailrace_node::cluster;
+use tailrace_node::{Caller, Door, Node};
 use tailrace_runtime::tls::{HandshakeError, Tls};
 use tailrace_runtime::transport::ByteStream;
 
@@ -99,10 +99,10 @@ pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
 }
 
 async fn serve_one(stream: TcpStream, peer: SocketAddr, place: ConnectionPlace, server: Arc<HttpServer>) {
-    let taken = Arc::clone(&place.0);
+    let (taken, caller) = (Arc::clone(&place.0), Caller::client(Door::Http, peer));
     select! {
         () = secure_and_serve(stream, peer, Arc::clone(&taken), server) => {}
-        () = taken.evicted.notified() => tracing::debug!(%peer, "an idle HTTP connection made way for another one"),
+        () = taken.evicted.notified() => tracing::debug!(%caller, "an idle HTTP connection made way for another one"),
     }
     drop(place);
 }
@@ -114,7 +114,10 @@ async fn secure_and_serve(stream: TcpStream, peer: SocketAddr, place: Arc<Taken>
     }
     match secure(stream, &server).await {
         Ok(stream) => serve_connection(stream, peer, place, server).await,
-        Err(error) => tracing::info!(%peer, reason = %error, "HTTP connection cut"),
+        Err(error) => {
+            let caller = Caller::client(Door::Http, peer);
+            tracing::info!(%caller, reason = %error, "HTTP connection cut");
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: AlterConfigsRequest) 
 async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> Result<(), Refusal> {
     let resource = resource(wanted.resource_type, &wanted.resource_name, context.node().id())?;
     let change = ConfigChange::Replace(wanted.configs.into_iter().map(|c| (c.name, c.value)).collect());
-    context.command(alteration(resource, change), mode).await.map(drop)
+    context.command(context.caller(), alteration(resource, change), mode).await.map(drop)
 }
 
 /// The command that changes the settings of `resource`.

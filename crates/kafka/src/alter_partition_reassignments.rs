@@ -78,7 +78,7 @@ async fn reassign(
         ));
     }
     let command = Command::ReassignPartition { topic: name.to_owned(), partition, nodes };
-    context.command(command, Mode::CarryOut).await.map(drop)
+    context.command(context.caller(), command, Mode::CarryOut).await.map(drop)
 }
 
 fn reassign_alone(

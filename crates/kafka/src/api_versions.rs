@@ -29,7 +29,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
                 ..Default::default()
             };
         }
-        tracing::debug!(peer = %context.session.peer, %name, %version, "client");
+        tracing::debug!(caller = %context.caller(), %name, %version, "client");
         // A second ApiVersions on the same connection does not rename the client.
         let _ = context.session.software.set((name, version));
     }

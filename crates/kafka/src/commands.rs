@@ -4,12 +4,12 @@ use std::sync::Arc;
 use tailrace_env::task;
 use tailrace_env::time::Duration;
 
-use tailrace_env::time::Instant;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::{Command, MetadataImage};
 
 use crate::context::Context;
 use crate::errors::command_code;
+use tailrace_node::Caller;
 use tailrace_node::ask::known_to_all;
 use tailrace_node::controller::CommandError;
 
@@ -77,13 +77,18 @@ impl Context {
     ///
     /// A command that was begun is carried out whole even if its client goes away meanwhile. In a cluster this waits a little until
     /// the other nodes know of it, too, and new partitions have leaders.
-    pub(crate) async fn command(&self, command: Command, mode: Mode) -> Result<Arc<MetadataImage>, Refusal> {
-        let node = Arc::clone(self.node());
+    pub(crate) async fn command(
+        &self,
+        caller: &Caller,
+        command: Command,
+        mode: Mode,
+    ) -> Result<Arc<MetadataImage>, Refusal> {
+        let (node, caller) = (Arc::clone(self.node()), caller.clone());
         let work = async move {
             match mode {
                 Mode::ValidateOnly => node.controller.rehearse(command).await,
                 Mode::CarryOut => {
-                    let executed = node.controller.executed(command, node.now()).await?;
+                    let executed = node.controller.executed(&caller, command, node.now()).await?;
                     known_to_all(&node, &executed).await;
                     Ok(executed.image)
                 }
@@ -99,23 +104,18 @@ impl Context {
     }
 }
 
-/// Until when work of a request may be begun.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline(Option<Instant>);
-
-impl Deadline {
-    /// From `timeout_ms`. What is begun is finished, and its outcome told: so zero and less, which ask Kafka to begin
-    /// the work and not to wait for it, set no limit here.
-    pub(crate) fn after_ms(timeout_ms: i32) -> Self {
-        let timeout = u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0);
-        Self(timeout.map(|ms| Instant::now() + Duration::from_millis(ms)))
-    }
-
-    /// Refuses what would be begun too late.
-    pub(crate) fn check(self) -> Result<(), Refusal> {
-        match self.0 {
-            Some(deadline) if Instant::now() >= deadline => Err(Refusal::timed_out()),
-            _ => Ok(()),
+impl Context {
+    /// Who asks, and waits for as long as `timeout_ms` says. What is begun is finished, and its outcome told: so zero
+    /// and less, which ask Kafka to begin the work and not to wait for it, set no limit here.
+    pub(crate) fn caller_within_ms(&self, timeout_ms: i32) -> Caller {
+        match u64::try_from(timeout_ms).ok().filter(|&ms| ms > 0) {
+            Some(ms) => self.caller().within(Duration::from_millis(ms)),
+            None => self.caller().clone(),
         }
     }
+}
+
+/// Refuses what would be begun too late.
+pub(crate) fn in_time(caller: &Caller) -> Result<(), Refusal> {
+    if caller.is_late() { Err(Refusal::timed_out()) } else { Ok(()) }
 }

@@ -7,8 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::budget::Reservation;
 use tailrace_kafka_wire::{ApiKey, Frame, Part, Reader, Request, RequestHeader, Response, response_frame};
 use tailrace_log::Extent;
-use tailrace_node::Node;
-use tailrace_node::NodeDisk;
+use tailrace_node::{Caller, Node, NodeDisk};
 
 use crate::closed::Closed;
 use crate::outbox::ReplyPart;
@@ -44,6 +43,11 @@ impl Context {
 
     pub(crate) fn node(&self) -> &Arc<Node> {
         &self.server.node
+    }
+
+    /// Who asks.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.session.caller
     }
 
     pub(crate) fn version(&self) -> i16 {

@@ -13,16 +13,17 @@ use tailrace_kafka_wire::messages::create_partitions_response::{
 use tailrace_metadata::{Command, Requester};
 use tailrace_types::NodeId;
 
-use crate::commands::{Deadline, Mode, Refusal};
+use crate::commands::{Mode, Refusal, in_time};
 use crate::context::Context;
 use crate::replicas::check_replicas;
+use tailrace_node::Caller;
 
 pub(crate) async fn handle(
     context: Arc<Context>,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
     let mode = Mode::validate_only(request.validate_only);
-    let deadline = Deadline::after_ms(request.timeout_ms);
+    let caller = context.caller_within_ms(request.timeout_ms);
     let mut times: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *times.entry(topic.name.clone()).or_default() += 1;
@@ -33,7 +34,7 @@ pub(crate) async fn handle(
             // A name that comes several times is answered once, and not extended at all.
             None => continue,
             Some(2..) => Err(Refusal::invalid_request("Duplicate topic name.")),
-            Some(_) => extend(&context, &topic, mode, deadline).await,
+            Some(_) => extend(&context, &topic, mode, &caller).await,
         };
         results.push(result(topic.name, outcome.err()));
     }
@@ -44,15 +45,15 @@ async fn extend(
     context: &Context,
     topic: &CreatePartitionsTopic,
     mode: Mode,
-    deadline: Deadline,
+    caller: &Caller,
 ) -> Result<(), Refusal> {
-    deadline.check()?;
+    in_time(caller)?;
     let by = Requester::Client;
     let command =
         Command::CreatePartitions { topic: topic.name.clone(), count: topic.count, assignment: None, by };
     // Kafka judges the count first, and a wrong assignment only where the count is right.
     if let Some(assignments) = topic.assignments.as_ref().filter(|list| !list.is_empty()) {
-        context.command(command.clone(), Mode::ValidateOnly).await?;
+        context.command(caller, command.clone(), Mode::ValidateOnly).await?;
         let before = context.node().image().topic(&topic.name).map_or(0, |topic| topic.partitions);
         let added = usize::try_from(i64::from(topic.count) - i64::from(before)).unwrap_or(0);
         if assignments.len() != added {
@@ -69,10 +70,10 @@ async fn extend(
             let nodes = assignments.iter().map(|a| a.broker_ids.iter().copied().map(NodeId).collect());
             let (topic, count, assignment) = (topic.name.clone(), topic.count, Some(nodes.collect()));
             let command = Command::CreatePartitions { topic, count, assignment, by };
-            return context.command(command, mode).await.map(drop);
+            return context.command(caller, command, mode).await.map(drop);
         }
     }
-    context.command(command, mode).await.map(drop)
+    context.command(caller, command, mode).await.map(drop)
 }
 
 fn result(name: String, refusal: Option<Refusal>) -> CreatePartitionsTopicResult {

@@ -11,14 +11,15 @@ use tailrace_kafka_wire::messages::create_topics_response::{
 use tailrace_metadata::{Command, CreateTopic, MetadataImage, Requester};
 use tailrace_types::{NodeId, TopicId};
 
-use crate::commands::{Deadline, ITEMS_MAX, Mode, Refusal};
+use crate::commands::{ITEMS_MAX, Mode, Refusal, in_time};
 use crate::context::Context;
 use crate::replicas::check_assignment;
 use tailrace_env::random;
+use tailrace_node::Caller;
 
 pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let mode = Mode::validate_only(request.validate_only);
-    let deadline = Deadline::after_ms(request.timeout_ms);
+    let caller = context.caller_within_ms(request.timeout_ms);
     let mut asked: HashMap<String, usize> = HashMap::new();
     for topic in &request.topics {
         *asked.entry(topic.name.clone()).or_default() += 1;
@@ -32,7 +33,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: CreateTopicsRequest) 
             None => continue,
             Some(2..) => Err(Refusal::invalid_request("Duplicate topic name.")),
             Some(_) if too_many => Err(Refusal::too_many("topics")),
-            Some(_) => create(&context, topic, mode, deadline).await,
+            Some(_) => create(&context, topic, mode, &caller).await,
         };
         topics.push(match outcome {
             Ok(image) => created(&image, name, mode),
@@ -46,9 +47,9 @@ async fn create(
     context: &Context,
     topic: CreatableTopic,
     mode: Mode,
-    deadline: Deadline,
+    caller: &Caller,
 ) -> Result<Arc<MetadataImage>, Refusal> {
-    deadline.check()?;
+    in_time(caller)?;
     let alone = context.node().links.peers().is_none().then(|| context.node().id().get());
     let (partitions, replication_factor, assignment) = counts(&topic, alone)?;
     let command = Command::CreateTopic(CreateTopic {
@@ -61,7 +62,7 @@ async fn create(
         now: context.node().now(),
         by: Requester::Client,
     });
-    context.command(command, mode).await
+    context.command(caller, command, mode).await
 }
 
 /// Partitions and replicas, given as numbers or by a manual assignment. `alone`: there is only this node.

@@ -9,20 +9,21 @@ use tailrace_kafka_wire::messages::delete_records_response::{
 };
 use tailrace_types::Offset;
 
-use crate::commands::Deadline;
+use crate::commands::in_time;
 use crate::context::Context;
 use crate::errors::failure_code;
 use crate::lookup::online;
+use tailrace_node::Caller;
 use tailrace_node::partitions::advance_log_start;
 
 /// "Everything up to the high watermark."
 const TO_HIGH_WATERMARK: i64 = -1;
 
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
-    let deadline = Deadline::after_ms(request.timeout_ms);
+    let caller = context.caller_within_ms(request.timeout_ms);
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
-        topics.push(delete_in_topic(&context, topic, deadline).await);
+        topics.push(delete_in_topic(&context, topic, &caller).await);
     }
     DeleteRecordsResponse { topics, ..Default::default() }
 }
@@ -30,12 +31,12 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteRecordsRequest)
 async fn delete_in_topic(
     context: &Context,
     topic: DeleteRecordsTopic,
-    deadline: Deadline,
+    caller: &Caller,
 ) -> DeleteRecordsTopicResult {
     let mut partitions = Vec::with_capacity(topic.partitions.len());
     for wanted in topic.partitions {
         let index = wanted.partition_index;
-        let (low_watermark, code) = match delete(context, &topic.name, index, wanted.offset, deadline).await {
+        let (low_watermark, code) = match delete(context, &topic.name, index, wanted.offset, caller).await {
             Ok(log_start) => (log_start.get(), ErrorCode::None),
             Err(code) => (-1, code),
         };
@@ -55,7 +56,7 @@ async fn delete(
     name: &str,
     index: i32,
     offset: i64,
-    deadline: Deadline,
+    caller: &Caller,
 ) -> Result<Offset, ErrorCode> {
     let topic = context.node().topics().by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
     if topic.internal {
@@ -75,9 +76,9 @@ async fn delete(
     if to <= handle.reader.log_start() {
         return Ok(handle.reader.log_start());
     }
-    deadline.check().map_err(|refusal| refusal.code)?;
-    advance_log_start(context.node(), &handle, to).await.map_err(|failure| {
-        tracing::warn!(partition = %handle.id, %to, ?failure, "records were not deleted");
+    in_time(caller).map_err(|refusal| refusal.code)?;
+    advance_log_start(context.node(), caller, &handle, to).await.map_err(|failure| {
+        tracing::warn!(%caller, partition = %handle.id, %to, ?failure, "records were not deleted");
         failure_code(&failure)
     })
 }

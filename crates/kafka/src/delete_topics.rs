@@ -9,8 +9,9 @@ use tailrace_kafka_wire::messages::delete_topics_response::{DeletableTopicResult
 use tailrace_metadata::{Command, MetadataImage, Requester, TopicRef};
 use tailrace_types::TopicId;
 
-use crate::commands::{Deadline, Mode, Refusal};
+use crate::commands::{Mode, Refusal, in_time};
 use crate::context::Context;
+use tailrace_node::Caller;
 
 /// First version whose clients know TOPIC_DELETION_DISABLED.
 const DELETION_DISABLED_FROM: i16 = 3;
@@ -29,7 +30,7 @@ enum Target {
 }
 
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
-    let deadline = Deadline::after_ms(request.timeout_ms);
+    let caller = context.caller_within_ms(request.timeout_ms);
     let wanted = if context.version() >= IDS_FROM { request.topics } else { by_name(request.topic_names) };
     let image = context.node().image();
     let targets: Vec<Target> = wanted.iter().map(|topic| target(&image, topic)).collect();
@@ -42,7 +43,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
         // What comes several times is answered once, and not deleted at all.
         let outcome = match times.remove(&target) {
             None => continue,
-            Some(count) => delete(&context, target, count, deadline).await,
+            Some(count) => delete(&context, target, count, &caller).await,
         };
         responses.push(match outcome {
             Ok((name, id)) => DeletableTopicResult { name: Some(name), topic_id: id.0, ..Default::default() },
@@ -75,7 +76,7 @@ async fn delete(
     context: &Context,
     target: Target,
     count: usize,
-    deadline: Deadline,
+    caller: &Caller,
 ) -> Result<(String, TopicId), Refusal> {
     match target {
         Target::Both => Err(Refusal::invalid_request("You may not specify both topic name and topic id.")),
@@ -89,9 +90,9 @@ async fn delete(
             Err(Refusal::new(ErrorCode::UnknownTopicId, format!("There is no topic with the id {id}.")))
         }
         Target::Topic { id, name } => {
-            deadline.check()?;
+            in_time(caller)?;
             let command = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
-            match context.command(command, Mode::CarryOut).await {
+            match context.command(caller, command, Mode::CarryOut).await {
                 Ok(_) => Ok((name, id)),
                 Err(refusal) => Err(for_version(refusal, context.version())),
             }

@@ -151,7 +151,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     }
     let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
     let handed = if leader == here.id() {
-        cluster::hand_to(here, group, preferred).await
+        cluster::hand_to(here, context.caller(), group, preferred).await
     } else {
         ask(&here.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
             tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");

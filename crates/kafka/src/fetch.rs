@@ -4,13 +4,12 @@
 //! records are slices of segment files, which the outbox sends by sendfile.
 
 use std::sync::Arc;
+use tailrace_env::select;
 use tailrace_env::time::Duration;
-use tailrace_env::{select, time};
 
 use bytes::Bytes;
 use tailrace_config::ReplicaSelector;
 use tailrace_env::sync::Notify;
-use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
     AbortedTransaction as WireAbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse,
@@ -28,6 +27,7 @@ use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
 use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
 use crate::{closest_replica, leader_hints};
+use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::NodeDisk;
 use tailrace_node::partitions::{
@@ -51,14 +51,14 @@ const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// Limits and conditions of one fetch.
-#[derive(Clone, Copy)]
 struct Terms {
     bytes_max: u64,
     bytes_min: u64,
     committed_only: bool,
     /// Consumers may read from replicas that do not lead (KIP-392).
     from_followers: bool,
-    deadline: Instant,
+    /// Who asks, and until when it waits.
+    caller: Caller,
 }
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
@@ -71,7 +71,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
         committed_only: request.isolation_level == READ_COMMITTED,
         from_followers: node.config().replica_selector_class == ReplicaSelector::RackAware,
-        deadline: Instant::now() + wait_time(request.max_wait_ms),
+        caller: context.caller().within(wait_time(request.max_wait_ms)),
     };
     let rack = Some(request.rack_id.clone()).filter(|rack| terms.from_followers && !rack.is_empty());
     let turn = match context.server.fetch_sessions.admit(request, context.version()) {
@@ -132,12 +132,12 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     loop {
         register(context.node(), &turn.wanted, &notify);
         let found = look(context.node(), &turn.wanted, &terms);
-        if is_enough(&found, &terms) || Instant::now() >= terms.deadline || *stopping.borrow() {
+        if is_enough(&found, &terms) || terms.caller.is_late() || *stopping.borrow() {
             return respond(&context, turn, found, &terms);
         }
         select! {
             () = notify.notified() => {}
-            () = time::sleep_until(terms.deadline) => {}
+            () = terms.caller.gives_up() => {}
             _ = stopping.changed() => {}
         }
     }
@@ -173,7 +173,7 @@ fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Vec<Partition
             Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
                 PartitionRead::error(ErrorCode::NotLeaderOrFollower)
             }
-            Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms.committed_only),
+            Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms),
             Err(code) => PartitionRead::error(code),
         };
         left = left.saturating_sub(found.bytes());
@@ -204,20 +204,23 @@ fn look_at(
     want: &PartitionWanted,
     left: u64,
     at_least_one: bool,
-    committed_only: bool,
+    terms: &Terms,
 ) -> PartitionRead {
     if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
         return PartitionRead::error(epoch_code(mismatch));
     }
-    let terms = ReadTerms {
+    let read = ReadTerms {
         from: Offset(want.fetch_offset),
-        isolation: Isolation::of(committed_only),
+        isolation: Isolation::of(terms.committed_only),
         upto: None,
         bytes_max: left.min(want.bytes_max),
         at_least_one,
         last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
     };
-    handle.read(&terms).map_or_else(|failure| unread(topics, handle, &terms, &failure), PartitionRead::read)
+    match handle.read(&terms.caller, &read) {
+        Ok(outcome) => PartitionRead::read(outcome),
+        Err(failure) => unread(topics, handle, &read, &failure),
+    }
 }
 
 /// What a client is told whose read failed. Clients try KAFKA_STORAGE_ERROR again without a word, which is right as long as another replica may

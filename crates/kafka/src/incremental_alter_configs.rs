@@ -45,7 +45,10 @@ pub(crate) async fn handle(
 async fn alter(context: &Context, wanted: AlterConfigsResource, mode: Mode) -> Result<(), Refusal> {
     let resource = resource(wanted.resource_type, &wanted.resource_name, context.node().id())?;
     let ops = wanted.configs.into_iter().map(operation).collect::<Result<_, _>>()?;
-    context.command(alteration(resource, ConfigChange::Incremental(ops)), mode).await.map(drop)
+    context
+        .command(context.caller(), alteration(resource, ConfigChange::Incremental(ops)), mode)
+        .await
+        .map(drop)
 }
 
 fn operation(config: AlterableConfig) -> Result<ConfigOp, Refusal> {

@@ -17,6 +17,7 @@ use crate::connection::Connection;
 use crate::server::KafkaServer;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
+use tailrace_node::{Caller, Door};
 use tailrace_runtime::transport::Transport;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
@@ -64,7 +65,7 @@ fn admit(
         return;
     }
     server.metrics.connections_accepted.inc();
-    let server = Arc::clone(server);
+    let (server, caller) = (Arc::clone(server), Caller::client(Door::Kafka, peer));
     connections.spawn(async move {
         let _place = place;
         let closed = match secure(stream, &server).await {
@@ -72,10 +73,10 @@ fn admit(
             Err(closed) => closed,
         };
         match closed.reason() {
-            None => tracing::debug!(%peer, reason = %closed, "connection closed"),
+            None => tracing::debug!(%caller, reason = %closed, "connection closed"),
             Some(reason) => {
                 server.metrics.connections_cut.get_or_create(&ReasonLabel { reason }).inc();
-                tracing::info!(%peer, reason = %closed, "connection cut");
+                tracing::info!(%caller, reason = %closed, "connection cut");
             }
         }
     });

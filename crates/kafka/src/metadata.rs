@@ -151,12 +151,15 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
     }
     let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(&name, id, context.node().now(), Requester::Client);
-    match context.command(Command::CreateTopic(create), Mode::CarryOut).await {
-        Ok(_) => tracing::info!(topic = %name, "created for a client that asked for it"),
+    match context.command(context.caller(), Command::CreateTopic(create), Mode::CarryOut).await {
+        Ok(_) => {
+            tracing::info!(caller = %context.caller(), topic = %name, "created for a client that asked for it")
+        }
         // Somebody else was quicker.
         Err(refusal) if refusal.code == ErrorCode::TopicAlreadyExists => {}
         Err(refusal) => {
-            tracing::info!(topic = %name, reason = %refusal.message, "not created for a client that asked for it");
+            let (caller, reason) = (context.caller(), &refusal.message);
+            tracing::info!(%caller, topic = %name, reason, "not created for a client that asked for it");
             return unknown(name, refusal.code);
         }
     }

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
+use tailrace_node::{Caller, Door};
+
 /// What is known of the client at the other end of a connection.
 ///
 /// Who it is belongs here and not to the single request: a connection is authenticated once, and every request's [`Context`]
@@ -14,6 +16,8 @@ pub(crate) struct ClientSession {
     /// Number of the connection, unique in the process.
     pub(crate) id: u64,
     pub(crate) peer: SocketAddr,
+    /// Who it is, as the node knows it.
+    pub(crate) caller: Caller,
     /// The address that the client reached, told to it where no advertised listener is set.
     pub(crate) local: SocketAddr,
     /// Name and version that the client gave in ApiVersions.
@@ -32,6 +36,7 @@ impl ClientSession {
         Self {
             id,
             peer,
+            caller: Caller::client(Door::Kafka, peer),
             local,
             software: OnceLock::new(),
             share_sessions: AtomicBool::new(false),

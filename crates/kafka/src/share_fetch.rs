@@ -8,13 +8,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use tailrace_env::select;
 use tailrace_env::time::Duration;
-use tailrace_env::{select, time};
 
 use bytes::Bytes;
 use tailrace_coordination::share::{AcquireMode, AcquireTerms};
 use tailrace_env::sync::Notify;
-use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::share_fetch_request::ShareFetchRequest;
 use tailrace_kafka_wire::messages::share_fetch_response::{
     AcquiredRecords, LeaderIdAndEpoch, PartitionData, ShareFetchResponse, ShareFetchableTopicResponse,
@@ -28,6 +27,7 @@ use crate::leader_hints;
 use crate::outbox::ReplyPart;
 use crate::share_acknowledgements::{Acknowledging, Member, Outcome, Said, partition_of};
 use tailrace_log::Extent;
+use tailrace_node::Caller;
 use tailrace_node::NodeDisk;
 use tailrace_node::share::sessions::{FINAL_EPOCH, INITIAL_EPOCH, Partition, SessionRequest};
 use tailrace_node::share::{Acquisition, LivePartition, ShareFailure, acquirable_bytes, acquire};
@@ -48,7 +48,8 @@ struct Turn {
     bytes_max: u64,
     /// What is waited for; at most `bytes_max`.
     bytes_min: u64,
-    deadline: Instant,
+    /// Who asks, and until when it waits.
+    caller: Caller,
 }
 
 /// What was found in a partition.
@@ -110,8 +111,8 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     if only_renews || terms.records_max == 0 || bytes_max == 0 {
         partitions.clear();
     }
-    let deadline = Instant::now() + wait;
-    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, bytes_min, deadline })
+    let caller = context.caller().within(wait);
+    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, bytes_min, caller })
 }
 
 /// The partitions that a request names, what it says about records of them, and those it wants forgotten.
@@ -166,7 +167,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping.subscribe();
     loop {
-        let is_last = turn.bytes_min == 0 || Instant::now() >= turn.deadline || *stopping.borrow();
+        let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
         if is_last || is_enough(context, turn, &notify).await {
             let found = look(context, turn, &notify).await;
@@ -176,7 +177,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
         }
         select! {
             () = notify.notified() => {}
-            () = time::sleep_until(turn.deadline) => {}
+            () = turn.caller.gives_up() => {}
             _ = stopping.changed() => {}
         }
     }
@@ -203,7 +204,7 @@ async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool
     let mut missing = turn.bytes_min;
     for &partition in &turn.partitions {
         let Ok(live) = find(context, turn, partition, notify).await else { return true };
-        match acquirable_bytes(&live, &turn.member.settings, missing) {
+        match acquirable_bytes(&turn.caller, &live, &turn.member.settings, missing) {
             Ok(bytes) => missing = missing.saturating_sub(bytes),
             Err(_) => return true,
         }
@@ -230,7 +231,7 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acqui
                 continue;
             }
         };
-        match acquire(node, &live, &turn.member.settings, &terms, bytes_left).await {
+        match acquire(node, &turn.caller, &live, &turn.member.settings, &terms, bytes_left).await {
             Ok(None) => {}
             Ok(Some(acquisition)) => {
                 terms.records_max = terms.records_max.saturating_sub(acquisition.records());

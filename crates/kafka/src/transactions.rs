@@ -150,7 +150,7 @@ pub(crate) async fn verify_partition(
 ) -> Result<(), Refusal> {
     let partitions = BTreeSet::from([partition]);
     let question = owner.enters(&partitions, adds_partition);
-    enter(context.node(), question, adds_partition, context.version() >= abortable_from).await
+    enter(context, question, adds_partition, context.version() >= abortable_from).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.
@@ -162,16 +162,16 @@ pub(crate) async fn add_partitions(
     owner: TransactionOwner<'_>,
     partitions: BTreeSet<TopicPartition>,
 ) -> Result<(), Refusal> {
-    enter(context.node(), owner.enters(&partitions, true), true, true).await
+    enter(context, owner.enters(&partitions, true), true, true).await
 }
 
 async fn enter(
-    node: &Arc<Node>,
+    context: &Context,
     question: EnterTransaction,
     adds: bool,
     knows_abortable: bool,
 ) -> Result<(), Refusal> {
-    let not_entered = match enter_transaction(node, question).await {
+    let not_entered = match enter_transaction(context.node(), context.caller(), question).await {
         Ok(Entered::All) => return Ok(()),
         Ok(Entered::NotAll) => {
             let code =

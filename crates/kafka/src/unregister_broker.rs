@@ -16,7 +16,7 @@ pub(crate) async fn handle(
 ) -> UnregisterBrokerResponse {
     if context.node().links.peers().is_some() {
         let command = Command::RemoveNode { node: NodeId(request.broker_id) };
-        let refusal = context.command(command, Mode::CarryOut).await.err();
+        let refusal = context.command(context.caller(), command, Mode::CarryOut).await.err();
         return UnregisterBrokerResponse {
             error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
             error_message: refusal.map(|refusal| refusal.message),

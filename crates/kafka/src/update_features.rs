@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::update_features_response::{
 };
 use tailrace_metadata::{Command, FeatureDirection, FeatureUpdate};
 
-use crate::commands::{Deadline, Mode, Refusal};
+use crate::commands::{Mode, Refusal, in_time};
 use crate::context::Context;
 
 /// First version that says in which direction a level may go.
@@ -44,15 +44,15 @@ pub(crate) async fn handle(context: Arc<Context>, request: UpdateFeaturesRequest
 }
 
 async fn update(context: &Context, request: UpdateFeaturesRequest) -> Result<(), Refusal> {
-    let (mode, deadline) =
-        (Mode::validate_only(request.validate_only), Deadline::after_ms(request.timeout_ms));
+    let (mode, caller) =
+        (Mode::validate_only(request.validate_only), context.caller_within_ms(request.timeout_ms));
     let wanted = request.feature_updates.into_iter().map(|update| wanted(update, context.version()));
     let updates = wanted.collect::<Result<Vec<_>, _>>()?;
-    deadline.check()?;
+    in_time(&caller)?;
     if updates.is_empty() {
         return Ok(());
     }
-    context.command(Command::UpdateFeatures(updates), mode).await.map(drop)
+    context.command(&caller, Command::UpdateFeatures(updates), mode).await.map(drop)
 }
 
 fn wanted(update: FeatureUpdateKey, version: i16) -> Result<FeatureUpdate, Refusal> {

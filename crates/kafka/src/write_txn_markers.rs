@@ -70,10 +70,10 @@ async fn append_one(context: &Context, topic: &str, index: i32, marker: Transact
     }
     let node = context.node();
     let handle = online_by_name(&node.topics(), topic, index)?;
-    match append_any_marker(node, &handle, marker).await {
+    match append_any_marker(node, context.caller(), &handle, marker).await {
         Ok(committed_at) => {
             tracing::info!(
-                peer = %context.session.peer, partition = %handle.id, producer = %marker.producer_id,
+                caller = %context.caller(), partition = %handle.id, producer = %marker.producer_id,
                 epoch = %marker.producer_epoch, committed = marker.committed,
                 "a client has ended a transaction in a partition"
             );

@@ -11,6 +11,7 @@ use tailrace_nats_wire::ConnectOptions;
 
 use crate::auth::Permissions;
 use crate::outbuf::OutBuffer;
+use tailrace_node::{Caller, Door};
 
 /// One connection. Shared by its own task, its subscriptions and those who publish to them.
 pub(crate) struct Client {
@@ -79,6 +80,15 @@ impl Client {
         self.headers.store(options.headers, Ordering::Relaxed);
         options.forget_secrets();
         *lock(&self.said) = Some(Arc::new(options));
+    }
+
+    /// Who it is, as the node knows it: a user once it is authenticated, where users are asked for.
+    pub(super) fn caller(&self) -> Caller {
+        let client = Caller::client(Door::Nats, self.peer);
+        match self.permissions().and_then(|permissions| permissions.principal().name()) {
+            Some(name) => client.as_user(Arc::clone(name)),
+            None => client,
+        }
     }
 
     /// Its permissions, if any are restricted.

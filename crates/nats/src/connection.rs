@@ -105,20 +105,20 @@ pub(crate) struct Opening {
 /// Serves one connection, whatever it came by.
 pub(crate) async fn serve_one(server: Arc<NatsServer>, opening: Opening) {
     let front = &server.front;
-    let peer = opening.peer;
     front.metrics().connections_accepted.inc();
     let connection = Connection::new(&server, opening);
     let client = Arc::clone(connection.client());
     let _registered = front.register(&client);
-    tracing::debug!(client = client.id, %peer, "NATS connection opened");
+    tracing::debug!(client = client.id, caller = %client.caller(), "NATS connection opened");
     let reason = connection.run().await;
+    let caller = client.caller();
     front.monitor().ended(&client, reason);
     if reason.is_slow_consumer() {
         front.metrics().slow_consumers.inc();
         let name = client.said().map(|said| said.name.clone()).unwrap_or_default();
-        tracing::warn!(client = client.id, %peer, name, %reason, "slow consumer cut");
+        tracing::warn!(client = client.id, %caller, name, %reason, "slow consumer cut");
     } else {
-        tracing::debug!(client = client.id, %peer, %reason, "NATS connection closed");
+        tracing::debug!(client = client.id, %caller, %reason, "NATS connection closed");
     }
     if !reason.is_ordinary() {
         let reason = reason.label();
@@ -308,15 +308,15 @@ impl Connection {
                     let answer = self.front().auth().authenticate(&options, &self.nonce);
                     match time::timeout_at(deadline, answer).await {
                         Ok(Ok(permissions)) => {
-                            let user = permissions.principal().name().unwrap_or_default();
-                            tracing::debug!(client = self.client.id, user, "a NATS client was let in");
                             if let Err(reason) = self.session.authenticated(*options, permissions) {
                                 return Some(reason);
                             }
+                            let (client, caller) = (self.client.id, self.client.caller());
+                            tracing::debug!(client, %caller, "a NATS client was let in");
                         }
                         Ok(Err(denied)) => {
-                            let (client, peer) = (self.client.id, self.client.peer);
-                            tracing::info!(client, %peer, reason = %denied, "a NATS client was not let in");
+                            let (client, caller) = (self.client.id, self.client.caller());
+                            tracing::info!(client, %caller, reason = %denied, "a NATS client was not let in");
                             self.session.denied();
                             return Some(CloseReason::Authorization);
                         }
@@ -341,7 +341,8 @@ impl Connection {
         let server = Arc::clone(&self.server);
         if !self.session.capture.is_empty() {
             let mut capture = std::mem::take(&mut self.session.capture);
-            self.while_writing(capture.append(&server)).await;
+            let caller = self.client.caller();
+            self.while_writing(capture.append(&server, &caller)).await;
             self.session.capture = capture;
         }
         if let Some(crowded) = self.session.burst.take_crowded() {

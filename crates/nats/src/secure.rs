@@ -16,6 +16,7 @@ use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
+use tailrace_node::{Caller, Door};
 use tailrace_runtime::tls::{HandshakeError, Tls};
 
 /// Makes the handshake, then serves the connection.
@@ -41,7 +42,8 @@ pub(crate) async fn serve(
             serve_one(server, opening).await;
         }
         Err(error) => {
-            tracing::info!(client = id, %peer, reason = %error, "NATS connection cut");
+            let caller = Caller::client(Door::Nats, peer);
+            tracing::info!(client = id, %caller, reason = %error, "NATS connection cut");
             let reason = CloseReason::TlsHandshake.label();
             front.metrics().connections_cut.get_or_create(&ReasonLabel { reason }).inc();
         }

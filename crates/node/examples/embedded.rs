@@ -12,7 +12,7 @@ use tailrace_env::random;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
 use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
-use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, Startup};
+use tailrace_node::{Caller, DataFolder, Fronts, Node, NodeDisk, Startup};
 use tailrace_records::{
     BatchBuilder, BatchError, BatchOptions, DecodedBatch, Record, Validated, split_batches,
 };
@@ -76,7 +76,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
 async fn create(node: &Arc<Node>, name: &str) -> Result<Arc<Topic>, Box<dyn Error>> {
     let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
-    node.controller.executed(Command::CreateTopic(create), node.now()).await?;
+    node.controller.executed(Caller::internal(), Command::CreateTopic(create), node.now()).await?;
     Ok(node.topics().by_name(name).ok_or("the topic was deleted meanwhile")?)
 }
 
@@ -91,7 +91,8 @@ async fn store(
     builder.push(node.now(), None, Some(value.as_bytes()), &[])?;
     let (header, bytes) = builder.build_with_header();
     let wanted = node.taps.wanted(topic, None);
-    let appended = append(node, partition, Validated { header, bytes }, node.now(), wanted).await?;
+    let appended =
+        append(node, Caller::internal(), partition, Validated { header, bytes }, node.now(), wanted).await?;
     if let Some(committed) = partition.wait_committed(&appended) {
         committed.await?;
     }
@@ -108,7 +109,7 @@ fn read(partition: &PartitionHandle, offset: Offset) -> Result<String, Box<dyn E
         at_least_one: true,
         last_fetched_epoch: None,
     };
-    let slice = partition.read(&terms)?.slice.ok_or("nothing is committed there")?;
+    let slice = partition.read(Caller::internal(), &terms)?.slice.ok_or("nothing is committed there")?;
     let mut bytes = vec![0; usize::try_from(slice.extent.bytes())?];
     slice.extent.read_at(&mut bytes, 0)?;
     let (_, batch) = split_batches(&bytes).next().ok_or("nothing lies there")??;

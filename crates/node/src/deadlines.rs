@@ -71,6 +71,12 @@ pub(crate) const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(5);
 /// skipped.
 pub(crate) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Until the other replicas have moved a partition's log start, too.
+pub(crate) const LOG_START_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// A batch for the leader of its partition, of a caller who does not say how long he waits.
+pub(crate) const RELAY_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// `request.timeout.ms` of Kafka's clients, if they do not say otherwise.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -85,4 +91,5 @@ const _: () = {
     assert!(is_below(CATCH_UP_TIMEOUT, STEP_TIMEOUT));
     assert!(is_below(SHARE_COORDINATOR_TIMEOUT.saturating_add(STEP_TIMEOUT), CLIENT_TIMEOUT));
     assert!(is_below(HELD_UP_MAX, CHUNK_TIMEOUT));
+    assert!(is_below(LOG_START_TIMEOUT, CLIENT_TIMEOUT));
 };

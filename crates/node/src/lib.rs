@@ -33,6 +33,7 @@
 //!   was verified may arrive when its transaction has ended, and would open one that nobody ends.
 
 pub mod ask;
+mod caller;
 mod cleaner;
 pub mod cluster;
 mod collector;
@@ -55,6 +56,7 @@ pub mod taps;
 #[cfg(test)]
 mod testing;
 
+pub use caller::{Caller, Door};
 pub use disk::NodeDisk;
 pub use node::Node;
 pub use start::{DataFolder, Fronts, RunningNode, StartError, Startup, start};

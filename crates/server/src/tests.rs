@@ -15,6 +15,7 @@ use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId};
 
+use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::coordinators::append_any_marker;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, append};
@@ -74,7 +75,7 @@ impl Rig {
         builder.push(self.node.now(), None, Some(value.as_bytes()), &[]).unwrap();
         let (header, bytes) = builder.build_with_header();
         let (now, batch) = (self.node.now(), Validated { header, bytes });
-        append(&self.node, &self.handle, batch, now, self.wanted()).await.unwrap();
+        append(&self.node, Caller::internal(), &self.handle, batch, now, self.wanted()).await.unwrap();
     }
 
     fn wanted(&self) -> WantedBy {
@@ -93,7 +94,7 @@ impl Rig {
             committed,
             epochs_are_bumped: true,
         };
-        append_any_marker(&self.node, &self.handle, marker).await.unwrap();
+        append_any_marker(&self.node, Caller::internal(), &self.handle, marker).await.unwrap();
     }
 }
 

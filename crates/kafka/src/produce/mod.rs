@@ -15,10 +15,8 @@ mod transaction;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use tailrace_env::time;
 use tailrace_env::time::Duration;
 
-use tailrace_env::time::Instant;
 use tailrace_kafka_wire::messages::produce_request::{ProduceRequest, TopicProduceData};
 use tailrace_kafka_wire::messages::produce_response::{ProduceResponse, TopicProduceResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -31,6 +29,7 @@ use crate::outbox::ReplyPart;
 use partition::append_to_partition;
 use refusal::PartitionRefusal;
 use tailrace_env::aside::Turn;
+use tailrace_node::Caller;
 use tailrace_node::partitions::{PartitionHandle, WaitOutcome};
 use topic::find_topic;
 use transaction::Transaction;
@@ -53,7 +52,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         let response = refuse_all(&request, ErrorCode::InvalidRequiredAcks);
         return Ok(Decided::Reply(context.reply(&response)?));
     }
-    let deadline = Instant::now() + timeout;
+    let caller = context.caller().within(timeout);
     let (mut response, uncommitted) = append_all(&context, request, acks).await;
     if acks == 0 {
         return unless_failed(&response);
@@ -62,7 +61,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         leader_hints::in_produce(&context, &mut response);
         return Ok(Decided::Reply(context.reply(&response)?));
     }
-    Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, deadline))))
+    Ok(Decided::Later(Box::pin(when_committed(context, response, uncommitted, caller))))
 }
 
 fn refuse_all(request: &ProduceRequest, code: ErrorCode) -> ProduceResponse {
@@ -147,10 +146,10 @@ async fn when_committed(
     context: Context,
     mut response: ProduceResponse,
     uncommitted: Vec<Uncommitted>,
-    deadline: Instant,
+    caller: Caller,
 ) -> Result<Vec<ReplyPart>, Closed> {
     for uncommitted in uncommitted {
-        let code = committed(&uncommitted, deadline).await;
+        let code = committed(&uncommitted, &caller).await;
         if code == ErrorCode::None {
             continue;
         }
@@ -163,10 +162,10 @@ async fn when_committed(
     context.reply(&response)
 }
 
-async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
+async fn committed(uncommitted: &Uncommitted, caller: &Caller) -> ErrorCode {
     let Uncommitted { handle, appended, replicas, .. } = uncommitted;
     if let Some(committed) = handle.wait_committed(appended) {
-        match time::timeout_at(deadline, committed).await {
+        match caller.wait(committed).await {
             Ok(Ok(WaitOutcome::Committed)) => {}
             Ok(Ok(WaitOutcome::Halted) | Err(_)) => return ErrorCode::KafkaStorageError,
             Ok(Ok(WaitOutcome::Deposed)) => return ErrorCode::NotLeaderOrFollower,
@@ -175,7 +174,7 @@ async fn committed(uncommitted: &Uncommitted, deadline: Instant) -> ErrorCode {
     }
     let Some(replicas) = *replicas else { return ErrorCode::None };
     let replicated = handle.wait_replicated(appended.committed_at.offset(), replicas);
-    match time::timeout_at(deadline, replicated).await {
+    match caller.wait(replicated).await {
         Ok(true) => ErrorCode::None,
         Ok(false) => ErrorCode::NotLeaderOrFollower,
         Err(_) => ErrorCode::NotEnoughReplicasAfterAppend,

@@ -66,7 +66,7 @@ pub(super) async fn append_to_partition(
     let wanted = node.taps.wanted(topic, None);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
-            let appended = append(node, handle, batch, now, wanted).await;
+            let appended = append(node, context.caller(), handle, batch, now, wanted).await;
             appended.map_err(|failure| PartitionRefusal::of_append(failure, handle.reader.log_start()))?
         }
         (true, Some(transaction)) => transaction.append(context, handle, batch, guard, now, wanted).await?,

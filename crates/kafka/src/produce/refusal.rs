@@ -60,8 +60,8 @@ impl PartitionRefusal {
     pub(super) fn counted(self, context: &Context, topic: &dyn Display, partition: i32) -> Self {
         context.server.metrics.produce_error(self.code.name());
         let (error, reason) = (self.code.name(), self.message.as_deref());
-        let client = context.session.peer;
-        tracing::debug!(%topic, partition, %client, error, reason, "a producer's batch is refused");
+        let caller = context.caller();
+        tracing::debug!(%topic, partition, %caller, error, reason, "a producer's batch is refused");
         self
     }
 

@@ -124,8 +124,10 @@ impl Transaction {
         let node = context.node();
         let refusal = |failure| PartitionRefusal::of_append(failure, handle.reader.log_start());
         let mut result = match guard {
-            Some(guard) => append_verified(node, handle, batch.clone(), guard, now, wanted).await,
-            None => append(node, handle, batch.clone(), now, wanted).await,
+            Some(guard) => {
+                append_verified(node, context.caller(), handle, batch.clone(), guard, now, wanted).await
+            }
+            None => append(node, context.caller(), handle, batch.clone(), now, wanted).await,
         };
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
         for _ in 0..VERIFICATIONS_MAX {
@@ -136,7 +138,7 @@ impl Transaction {
                 begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
             let owner = self.owner(producer(&batch.header));
             verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
-            result = append_verified(node, handle, batch.clone(), guard, now, wanted).await;
+            result = append_verified(node, context.caller(), handle, batch.clone(), guard, now, wanted).await;
         }
         result.map_err(refusal)
     }

@@ -1,5 +1,7 @@
 //! What the controller can be asked to do. Commands travel between nodes as JSON.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use tailrace_types::{NodeId, PartitionId, ReplicaId, TimestampMs, TopicId};
 
@@ -128,6 +130,43 @@ pub enum Command {
         #[serde(with = "crate::serial")]
         replicas: Vec<ReplicaId>,
     },
+}
+
+impl fmt::Display for Command {
+    /// For the log: what it is, and what it is about. Settings are left out: some are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CreateTopic(create) => write!(f, "CreateTopic {}", create.name.escape_debug()),
+            Self::DeleteTopic { topic: TopicRef::Name(name), .. } => {
+                write!(f, "DeleteTopic {}", name.escape_debug())
+            }
+            Self::DeleteTopic { topic: TopicRef::Id(id), .. } => write!(f, "DeleteTopic {id}"),
+            Self::CreatePartitions { topic, count, .. } => {
+                write!(f, "CreatePartitions {} {count}", topic.escape_debug())
+            }
+            Self::AlterTopicConfigs { topic, .. } => write!(f, "AlterTopicConfigs {}", topic.escape_debug()),
+            Self::AlterBrokerConfigs { .. } => f.write_str("AlterBrokerConfigs"),
+            Self::AlterGroupConfigs { group, .. } => write!(f, "AlterGroupConfigs {}", group.escape_debug()),
+            Self::FinalizeFeatures => f.write_str("FinalizeFeatures"),
+            Self::UpdateFeatures(_) => f.write_str("UpdateFeatures"),
+            Self::AllocateProducerIds => f.write_str("AllocateProducerIds"),
+            Self::Barrier => f.write_str("Barrier"),
+            Self::FoundCluster { cluster_id, .. } => {
+                write!(f, "FoundCluster {}", cluster_id.escape_debug())
+            }
+            Self::RegisterNode(registration) => write!(f, "RegisterNode {}", registration.node),
+            Self::FenceNode { node, fenced: true } => write!(f, "FenceNode {node}"),
+            Self::FenceNode { node, fenced: false } => write!(f, "FenceNode {node}, which is back"),
+            Self::RemoveNode { node } => write!(f, "RemoveNode {node}"),
+            Self::ReassignPartition { topic, partition, .. } => {
+                write!(f, "ReassignPartition {}-{partition}", topic.escape_debug())
+            }
+            Self::RenewReplica { topic, partition, .. } => write!(f, "RenewReplica {topic}-{partition}"),
+            Self::FinishReassignment { topic, partition, .. } => {
+                write!(f, "FinishReassignment {topic}-{partition}")
+            }
+        }
+    }
 }
 
 /// Length of a cluster's name, in bytes.

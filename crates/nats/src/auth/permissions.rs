@@ -32,8 +32,8 @@ impl Principal {
     }
 
     /// The user's name, or the public key where the user has none.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref()
     }
 }
 

@@ -37,6 +37,7 @@ use crate::live::NAME;
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
 use tailrace_env::time::wall_clock;
+use tailrace_node::Caller;
 use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
 use tailrace_node::relay::{self, NotRelayed};
 
@@ -103,16 +104,16 @@ impl CaptureBurst {
     /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
     /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
     /// pass it then.
-    pub(crate) async fn append(&mut self, server: &Arc<NatsServer>) {
+    pub(crate) async fn append(&mut self, server: &Arc<NatsServer>, caller: &Caller) {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
         self.last = 0;
         for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
-            lost(server, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
+            lost(server, caller, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
         }
         let mut forwarded = Vec::new();
         for lane in self.lanes.take() {
-            forwarded.extend(append_lane(server, lane, now).await);
+            forwarded.extend(append_lane(server, caller, lane, now).await);
         }
         for done in forwarded {
             // It ends when its sender is dropped.
@@ -124,13 +125,14 @@ impl CaptureBurst {
 /// What comes back ends once a batch that was forwarded is stored or refused.
 async fn append_lane(
     server: &Arc<NatsServer>,
+    caller: &Caller,
     lane: Lane,
     now: TimestampMs,
 ) -> Option<oneshot::Receiver<()>> {
     let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
     let metrics = &server.front.metrics().capture;
     if too_large > 0 {
-        lost(server, &topic, partition, too_large, &refused, &Failure::TooLarge);
+        lost(server, caller, &topic, partition, too_large, &refused, &Failure::TooLarge);
     }
     let count = builder.len();
     if count == 0 {
@@ -141,25 +143,25 @@ async fn append_lane(
         Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
             if server.node.links.peers().is_some() =>
         {
-            return relay(server, topic, partition, builder, replies);
+            return relay(server, caller, topic, partition, builder, replies);
         }
         slot => {
             let reason = match slot {
                 Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
                 _ => "there is no such partition".to_owned(),
             };
-            lost(server, &topic, partition, count, &replies, &Failure::Offline(reason));
+            lost(server, caller, &topic, partition, count, &replies, &Failure::Offline(reason));
             return None;
         }
     };
-    match store(server, &topic, handle, builder, now).await {
+    match store(server, caller, &topic, handle, builder, now).await {
         Ok((appended, bytes)) => {
             metrics.messages.inc_by(count as u64);
             metrics.bytes.inc_by(bytes);
             metrics.batches.inc();
             acks::acknowledge(server, &topic, handle, appended, replies).await;
         }
-        Err(failure) => lost(server, &topic, partition, count, &replies, &failure),
+        Err(failure) => lost(server, caller, &topic, partition, count, &replies, &failure),
     }
     None
 }
@@ -167,6 +169,7 @@ async fn append_lane(
 /// Has the batch stored by the node that leads the partition.
 fn relay(
     server: &Arc<NatsServer>,
+    caller: &Caller,
     topic: Arc<Topic>,
     partition: u32,
     builder: BatchBuilder,
@@ -175,7 +178,8 @@ fn relay(
     let group =
         RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
-    let own = Arc::clone(server);
+    let caller = caller.within(server.front.captures().relay_timeout);
+    let (own, by) = (Arc::clone(server), caller.clone());
     let told = move |stored: Result<Offset, NotRelayed>| match stored {
         Ok(first) => {
             let metrics = &own.front.metrics().capture;
@@ -185,14 +189,15 @@ fn relay(
             metrics.forwarded.inc_by(count as u64);
             acks::tell(&own, &topic, partition, first, &replies);
         }
-        Err(failure) => lost(&own, &topic, partition, count, &replies, &failure.into()),
+        Err(failure) => lost(&own, &by, &topic, partition, count, &replies, &failure.into()),
     };
-    relay::append(&server.node, group, builder, Box::new(told))
+    relay::append(&server.node, &caller, group, builder, Box::new(told))
 }
 
 /// Builds and appends the batch. Returns its bytes too.
 async fn store(
     server: &Arc<NatsServer>,
+    caller: &Caller,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
     builder: BatchBuilder,
@@ -211,13 +216,14 @@ async fn store(
     let size = bytes.len() as u64;
     // Subscribers had it when it was published.
     let wanted = server.node.taps.wanted(topic, Some(NAME));
-    let appended = append(&server.node, handle, Validated { header, bytes }, now, wanted).await?;
+    let appended = append(&server.node, caller, handle, Validated { header, bytes }, now, wanted).await?;
     Ok((appended, size))
 }
 
 /// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.
 fn lost(
     server: &NatsServer,
+    caller: &Caller,
     topic: &Topic,
     partition: u32,
     count: usize,
@@ -228,7 +234,7 @@ fn lost(
     acks::answer_failure(server, topic, partition, replies, failure);
     if replies.len() < count && server.front.captures().may_log() {
         tracing::warn!(
-            topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
+            %caller, topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
             "captured messages were not stored; further losses are counted, and logged once a second at most"
         );
     }

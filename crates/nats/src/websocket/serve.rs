@@ -17,6 +17,7 @@ use super::stream::WebSocket;
 use crate::client::TransportKind;
 use crate::connection::{Opening, Transport, serve_one};
 use crate::server::NatsServer;
+use tailrace_node::{Caller, Door};
 
 impl WebSocketFront {
     /// Answers a request for a WebSocket; `None` if this is none. With the answer, the connection goes on as a task of its own.
@@ -29,7 +30,8 @@ impl WebSocketFront {
         match front.begin(server, request, peer) {
             Ok(response) => Some(response),
             Err(refusal) => {
-                tracing::debug!(%peer, reason = refusal.reason, "WebSocket refused");
+                let caller = Caller::client(Door::Nats, peer);
+                tracing::debug!(%caller, reason = refusal.reason, "WebSocket refused");
                 Some(refused(refusal))
             }
         }

@@ -32,7 +32,7 @@ pub use self::leadership::HandOver;
 pub(crate) use self::markers::{AppendMarkers, Over};
 pub use self::marks::HighWatermarkOf;
 pub use self::quorum::{DescribeQuorum, Quorum, QuorumReplica};
-pub(crate) use self::serve::serve;
+pub(crate) use self::serve::{only_nodes, serve};
 pub(crate) use self::share::{ShareAnswers, ShareQuestion};
 pub use self::transactions::{EnterTransaction, Entered, NotEntered};
 use crate::cluster::Links;

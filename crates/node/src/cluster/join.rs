@@ -10,6 +10,7 @@ use tailrace_metadata::{Command, ControlError, ControlErrorKind, RegisterNode};
 use tailrace_types::{NodeId, ReplicaId};
 
 use super::errors::JoinError;
+use crate::caller::Caller;
 use crate::controller::CommandError;
 use crate::deadlines::{JOIN_TIMEOUT, NUMBER_IN_USE_MARGIN};
 use crate::node::Node;
@@ -262,14 +263,10 @@ pub(super) fn status(node: Option<&Node>, own: Option<Status>) -> Bytes {
 }
 
 /// Lets another node in, or says why not.
-pub(super) async fn admit(
-    here: &Arc<Node>,
-    from: Option<NodeId>,
-    body: &[u8],
-) -> Result<Bytes, RequestError> {
+pub(super) async fn admit(here: &Arc<Node>, caller: &Caller, body: &[u8]) -> Result<Bytes, RequestError> {
     let registration: RegisterNode =
         serde_json::from_slice(body).map_err(|error| RequestError::Failed(error.to_string()))?;
-    if let Some(from) = from.filter(|from| *from != registration.node) {
+    if let Some(from) = caller.node().filter(|from| *from != registration.node) {
         let node = registration.node;
         return Err(RequestError::Failed(format!("node {from} asks for node {node}")));
     }
@@ -278,12 +275,12 @@ pub(super) async fn admit(
     }
     let node = registration.node;
     let command = Command::RegisterNode(registration);
-    let (work, now) = (Arc::clone(here), here.now());
-    let registered = task::spawn(async move { work.controller.execute(command, now).await });
+    let (work, by, now) = (Arc::clone(here), caller.clone(), here.now());
+    let registered = task::spawn(async move { work.controller.execute(&by, command, now).await });
     let answer = match registered.await {
         Ok(Ok(image)) => match admission(&image, node) {
             Some(admission) => {
-                tracing::info!(%node, "a node was let into the cluster");
+                tracing::info!(%caller, %node, "a node was let into the cluster");
                 JoinAnswer::Admitted(admission)
             }
             None => JoinAnswer::Later("the cluster is being founded".to_owned()),

@@ -12,6 +12,7 @@ use tailrace_metadata::{Command, MetadataImage, PartitionImage};
 use tailrace_replication::raft::{MemberChange, Members, Replica, Role};
 use tailrace_types::{LeaderEpoch, RaftGroup, ReplicaId, TimestampMs};
 
+use crate::caller::Caller;
 use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
@@ -125,7 +126,7 @@ async fn finish(node: &Arc<Node>, group: RaftGroup, wanted: &PartitionImage) {
         partition: group.partition,
         replicas: wanted.replicas.clone(),
     };
-    if let Err(error) = node.controller.execute(command, node.now()).await {
+    if let Err(error) = node.controller.execute(Caller::internal(), command, node.now()).await {
         tracing::warn!(%group, %error, "the end of a reassignment could not be noted yet");
     }
 }
@@ -203,13 +204,13 @@ pub(super) async fn balance(node: &Arc<Node>) {
         }
         let (image, leaders) = (node.image(), node.links.leaders());
         for LeaderMove { group, to, .. } in preferred_leader_moves(&image, &leaders) {
-            hand_to(node, group, to).await;
+            hand_to(node, Caller::internal(), group, to).await;
         }
     }
 }
 
 /// Hands leadership of a partition over, if this node leads it and `to` follows closely. True if it was begun.
-pub async fn hand_to(node: &Node, group: RaftGroup, to: ReplicaId) -> bool {
+pub async fn hand_to(node: &Node, caller: &Caller, group: RaftGroup, to: ReplicaId) -> bool {
     let Some(handle) = node.partition_of(group).filter(|handle| handle.leads().is_some()) else {
         return false;
     };
@@ -220,5 +221,9 @@ pub async fn hand_to(node: &Node, group: RaftGroup, to: ReplicaId) -> bool {
         }
         _ => false,
     });
-    hand_over.await.unwrap_or(false)
+    let is_begun = hand_over.await.unwrap_or(false);
+    if is_begun {
+        tracing::info!(%caller, %group, %to, "leadership is handed over");
+    }
+    is_begun
 }

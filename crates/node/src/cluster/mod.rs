@@ -38,6 +38,7 @@ use tailrace_env::time::MissedTicks;
 use tailrace_metadata::{Command, ControlError, RegisterNode};
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 
+use crate::caller::Caller;
 use crate::controller::CommandError;
 use crate::deadlines::SEED_STATUS_TIMEOUT;
 use crate::node::Node;
@@ -157,7 +158,7 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
 async fn registered(here: &Arc<Node>, command: Command, node: &RegisterNode) -> Result<(), CommandError> {
     let (work, now) = (Arc::clone(here), here.now());
     // Spawned: a command that was begun is carried out whole.
-    let asked = task::spawn(async move { work.controller.execute(command, now).await });
+    let asked = task::spawn(async move { work.controller.execute(Caller::internal(), command, now).await });
     select! {
         done = asked => done.unwrap_or(Err(CommandError::Stopping)).map(drop),
         refusal = join::refused_by_members(here, node) => Err(CommandError::Refused(refusal)),

@@ -12,6 +12,7 @@ use super::heard::Heard;
 use super::join::{self, Status};
 use super::link_user::LinkUser;
 use crate::ask;
+use crate::caller::Caller;
 use crate::deadlines::TELL_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::PartitionHandle;
@@ -172,15 +173,19 @@ impl PeerReceiver for Receiver {
         {
             super::note_address(here, from, &body);
         }
-        let status = self.status();
+        let (caller, status) = (Caller::on_link(from), self.status());
         Box::pin(async move {
+            match kind {
+                RequestKind::Join | RequestKind::Status => {}
+                RequestKind::Ask | RequestKind::Chunk | RequestKind::Append => ask::only_nodes(&caller)?,
+            }
             match (kind, here) {
                 (RequestKind::Status, here) => Ok(join::status(here.as_deref(), status)),
                 (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
-                (RequestKind::Join, Some(here)) => join::admit(&here, from, &body).await,
-                (RequestKind::Ask, Some(here)) => ask::serve(&here, from, &body).await,
+                (RequestKind::Join, Some(here)) => join::admit(&here, &caller, &body).await,
+                (RequestKind::Ask, Some(here)) => ask::serve(&here, &caller, &body).await,
                 (RequestKind::Chunk, Some(here)) => chunk::serve(&here, body).await,
-                (RequestKind::Append, Some(here)) => relay::serve(&here, body).await,
+                (RequestKind::Append, Some(here)) => relay::serve(&here, &caller, body).await,
             }
         })
     }
@@ -207,5 +212,24 @@ impl PeerReceiver for Receiver {
 
     fn heard(&self, node: NodeId) {
         self.heard.note(node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever they ask, and before anything of it is looked at. The links refuse it, too.
+    #[tokio::test]
+    async fn who_is_no_member_is_told_who_this_node_is_and_nothing_else() {
+        let receiver = Receiver::new(None);
+        for kind in [RequestKind::Ask, RequestKind::Chunk, RequestKind::Append] {
+            let asked =
+                |from| receiver.request(from, kind, Bytes::from_static(b"\x01{\"describe-quorum\":{}}"));
+            assert_eq!(asked(None).await, Err(RequestError::NotServed), "{kind:?}");
+            let starting = RequestError::Failed("the node is starting".to_owned());
+            assert_eq!(asked(Some(NodeId(2))).await, Err(starting), "{kind:?}");
+        }
+        assert!(receiver.request(None, RequestKind::Status, Bytes::new()).await.is_ok());
     }
 }

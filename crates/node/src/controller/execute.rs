@@ -10,6 +10,7 @@ use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
 use crate::ask::{Execute, ask};
+use crate::caller::{Caller, Principal};
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 
@@ -20,20 +21,46 @@ impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
     pub(crate) async fn execute(
         &self,
+        caller: &Caller,
         command: Command,
         now: TimestampMs,
     ) -> Result<Arc<MetadataImage>, CommandError> {
-        Ok(self.executed(command, now).await?.image)
+        Ok(self.executed(caller, command, now).await?.image)
     }
 
     /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
-    /// waits.
-    pub async fn executed(&self, command: Command, now: TimestampMs) -> Result<Executed, CommandError> {
-        let mut looks = LOOKS.until(Instant::now() + COMMAND_TIMEOUT);
+    /// waits, and no longer than the caller. What was begun is finished all the same.
+    pub async fn executed(
+        &self,
+        caller: &Caller,
+        command: Command,
+        now: TimestampMs,
+    ) -> Result<Executed, CommandError> {
+        let executed = self.executed_by_somebody(caller, &command, now).await;
+        match &executed {
+            // What nodes do by themselves, they tell where they do it.
+            Ok(executed) if *caller.principal() != Principal::Internal && !executed.records.is_empty() => {
+                tracing::info!(%caller, %command, "a command was carried out");
+            }
+            Err(CommandError::Refused(error)) => {
+                tracing::debug!(%caller, %command, %error, "a command is refused");
+            }
+            Ok(_) | Err(_) => {}
+        }
+        executed
+    }
+
+    async fn executed_by_somebody(
+        &self,
+        caller: &Caller,
+        command: &Command,
+        now: TimestampMs,
+    ) -> Result<Executed, CommandError> {
+        let mut looks = LOOKS.until(caller.until(COMMAND_TIMEOUT));
         loop {
             let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,
-                None => self.execute_elsewhere(&command).await,
+                None => self.execute_elsewhere(command).await,
             };
             let is_missed = matches!(outcome, Err(CommandError::NotController)) && !self.is_alone();
             if !is_missed || !looks.pause().await {
@@ -77,9 +104,11 @@ impl ControllerShell {
             return Ok(());
         }
         let began = Instant::now();
-        match self.executed(Command::Barrier, now).await {
+        match self.executed(Caller::internal(), Command::Barrier, now).await {
             // A controller of an earlier build does not know it. Any command will do that a majority has to agree to.
-            Err(CommandError::Append(_)) => self.executed(Command::AllocateProducerIds, now).await?,
+            Err(CommandError::Append(_)) => {
+                self.executed(Caller::internal(), Command::AllocateProducerIds, now).await?
+            }
             outcome => outcome?,
         };
         *last = Some(began);
@@ -94,7 +123,7 @@ impl ControllerShell {
     ) -> Result<ProducerId, CommandError> {
         let mut block = block.lock().await;
         if block.next == block.end {
-            let executed = self.executed(Command::AllocateProducerIds, now).await?;
+            let executed = self.executed(Caller::internal(), Command::AllocateProducerIds, now).await?;
             let reserved = executed.records.iter().find_map(|record| match record {
                 MetadataRecord::ProducerIds { first, next } => Some((first.get(), next.get())),
                 _ => None,

@@ -1,6 +1,7 @@
 //! Producer ids, and metadata that are waited for.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{join, task, time};
@@ -11,6 +12,7 @@ use tempfile::TempDir;
 
 use super::CommandError;
 use super::here::append;
+use crate::caller::{Caller, Door};
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::Awaited;
@@ -79,7 +81,7 @@ async fn who_waits_for_the_newest_metadata_has_them_and_reserves_nothing() {
         let (name, id) = (format!("topic-{number}"), TopicId([number + 1; 16]));
         let create = CreateTopic::with_defaults(&name, id, now, Requester::Client);
         let unreserved = made.image().next_producer_id();
-        made.execute(Command::CreateTopic(create), now).await.unwrap();
+        made.execute(Caller::internal(), Command::CreateTopic(create), now).await.unwrap();
         for running in [&second, &first] {
             let node = running.node();
             node.controller.catch_up(node.now()).await.unwrap();
@@ -105,12 +107,31 @@ async fn what_a_follower_writes_counts_as_dirty() {
     let (before, end) = (node.dirty.appended_bytes(), node.controller.handle().reader.log_end());
     let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
     let (leader, now) = (&first.node().controller, node.now());
-    leader.execute(Command::CreateTopic(create), now).await.unwrap();
+    leader.execute(Caller::internal(), Command::CreateTopic(create), now).await.unwrap();
     node.controller.catch_up(node.now()).await.unwrap();
     assert!(node.controller.handle().reader.log_end() > end, "it has taken the records over");
     assert!(node.dirty.appended_bytes() > before);
     second.stop().await;
     first.stop().await;
+}
+
+/// Where there is no controller for the moment, somebody else may have more patience.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let first = start_in(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+    let second = start_in(&folders[1], &own).await;
+    first.stop().await;
+    let node = second.node();
+    let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+    let client = Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)));
+    let (caller, began) = (client.within(Duration::from_millis(200)), Instant::now());
+    let outcome = node.controller.executed(&caller, Command::CreateTopic(create), node.now()).await;
+    assert!(matches!(outcome, Err(CommandError::NotController)));
+    assert!(began.elapsed() < COMMAND_TIMEOUT / 2);
+    second.stop().await;
 }
 
 /// In a cluster, where those before it may wait for a majority each. A node that is alone has its disk to wait for, and

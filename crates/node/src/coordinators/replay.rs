@@ -7,6 +7,7 @@ use tailrace_log::DamagedRange;
 use tailrace_records::{BatchError, ControlError, DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_types::Offset;
 
+use crate::caller::Caller;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms};
 
 /// Bytes that are read at a time, unless a batch is larger.
@@ -70,7 +71,7 @@ pub(super) fn replay<C: Coordinator>(
     let mut at = bounds.log_start;
     while at < report.end {
         let terms = ReadTerms::new(at, Isolation::LogEnd, PIECE_BYTES);
-        let read = handle.read(&ReadTerms { upto: Some(report.end), ..terms })?;
+        let read = handle.read(Caller::internal(), &ReadTerms { upto: Some(report.end), ..terms })?;
         let Some(slice) = read.slice else { break };
         let bytes = slice.read()?;
         for batch in split_batches(&bytes) {

@@ -14,6 +14,7 @@ use super::cores::{Runtime, Shard};
 use super::perform::Perform;
 use super::shard::{MarkerFailure, Pending};
 use super::{CoordinatorFailure, Coordinators};
+use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
 use crate::node::Node;
@@ -258,7 +259,7 @@ impl<C: Perform> Runtime<C> {
         // Spawned, because a command must not be left half-way when a client goes away.
         let work = async move {
             let now = node.now();
-            node.controller.execute(Command::CreateTopic(create), now).await
+            node.controller.execute(Caller::internal(), Command::CreateTopic(create), now).await
         };
         let topic = self.kind.topic;
         match task::spawn(work).await {

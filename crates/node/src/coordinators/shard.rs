@@ -18,6 +18,7 @@ use super::batch::build;
 use super::cores::{Loaded, NEVER, Shard, ShardState};
 use super::perform::Perform;
 use super::replay::replay;
+use crate::caller::Caller;
 use crate::deadlines::CATCH_UP_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::{
@@ -178,7 +179,8 @@ impl<C: Perform> Shard<C> {
         let work = async move {
             let mut state = shard.state.lock().await;
             let mut loaded = shard.take(&mut state, &node).await?;
-            let appended = append_marker(&node, &loaded.handle, marker, Some(loaded.epoch)).await;
+            let appended =
+                append_marker(&node, Caller::internal(), &loaded.handle, marker, Some(loaded.epoch)).await;
             if let Ok(appended) = &appended {
                 loaded.appended_to = loaded.appended_to.max(appended.into());
                 let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };

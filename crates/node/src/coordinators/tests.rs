@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::cores::{Kind, Runtime};
 use super::perform::{Perform, Performed};
 use super::{CoordinatorFailure, SteadyClock};
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
 use crate::testing::start_in;
@@ -216,7 +217,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
             tailrace_metadata::Requester::Client,
         );
         let command = tailrace_metadata::Command::CreateTopic(create);
-        rig.node().controller.execute(command, rig.node().now()).await.unwrap();
+        rig.node().controller.execute(Caller::internal(), command, rig.node().now()).await.unwrap();
     }
     let waits = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
     let all = rig.counters.submit_all(rig.node(), Event::Changes).await;

@@ -27,6 +27,7 @@ use tailrace_types::{LeaderEpoch, NodeId, TopicPartition};
 use super::perform::{Perform, Performed};
 use super::{CoordinatorFailure, MarkerFailure};
 use crate::ask::{AppendMarkers, ask};
+use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
 use crate::node::Node;
 use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
@@ -242,7 +243,7 @@ async fn mark(
         Some(PartitionSlot::Elsewhere) => return Err(AppendFailure::NotLeader),
         Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
     };
-    match append_any_marker(node, &handle, marker).await {
+    match append_any_marker(node, Caller::internal(), &handle, marker).await {
         Ok(committed_at) => Ok(Marked::At(handle, committed_at)),
         Err(AppendFailure::Refused(AppendError::Producer(error @ ProducerError::StaleEpoch { .. }))) => {
             tracing::info!(%partition, %error, "a transaction's marker is not needed");
@@ -258,13 +259,14 @@ async fn mark(
 /// As `append_marker`.
 pub async fn append_any_marker(
     node: &Arc<Node>,
+    caller: &Caller,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
 ) -> Result<Awaited, AppendFailure> {
     if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
         return append_group_marker(node, handle, marker).await;
     }
-    Ok((&append_marker(node, handle, marker, None).await?).into())
+    Ok((&append_marker(node, caller, handle, marker, None).await?).into())
 }
 
 async fn append_group_marker(

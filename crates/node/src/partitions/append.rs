@@ -7,6 +7,7 @@ use tailrace_records::{BatchHeader, Validated};
 use tailrace_replication::{Appended, TransactionMarker, VerificationGuard};
 use tailrace_types::{LeaderEpoch, TimestampMs};
 
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, PartitionHandle};
@@ -42,13 +43,14 @@ impl Entry {
 /// What was appended is followed up even if the caller is dropped meanwhile.
 pub async fn append(
     node: &Arc<Node>,
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     now: TimestampMs,
     wanted: WantedBy,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted };
-    append_entry(node, partition, Entry { what, only_in: None, now }).await
+    append_entry(node, caller, partition, Entry { what, only_in: None, now }).await
 }
 
 /// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
@@ -60,12 +62,13 @@ pub(crate) async fn append_in_epoch(
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted: WantedBy::NOBODY };
-    append_entry(node, partition, Entry { what, only_in: Some(epoch), now }).await
+    append_entry(node, Caller::internal(), partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
 /// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
 pub async fn append_verified(
     node: &Arc<Node>,
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     guard: VerificationGuard,
@@ -73,7 +76,7 @@ pub async fn append_verified(
     wanted: WantedBy,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: Some(guard), wanted };
-    append_entry(node, partition, Entry { what, only_in: None, now }).await
+    append_entry(node, caller, partition, Entry { what, only_in: None, now }).await
 }
 
 /// Appends the marker that ends a producer's transaction, and sets off what follows from it, as [`append`] does.
@@ -82,12 +85,13 @@ pub async fn append_verified(
 /// partition takes it in the epoch in which the coordinator was loaded only.
 pub async fn append_marker(
     node: &Arc<Node>,
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     marker: TransactionMarker,
     only_in: Option<LeaderEpoch>,
 ) -> Result<Appended, AppendFailure> {
     let entry = Entry { what: What::Marker(marker), only_in, now: node.now() };
-    let appended = append_entry(node, partition, entry).await;
+    let appended = append_entry(node, caller, partition, entry).await;
     if appended.is_ok() {
         node.metrics.transaction_marker(marker.committed);
     }
@@ -118,16 +122,22 @@ pub async fn begin_verification_if_needed(
 
 async fn append_entry(
     node: &Arc<Node>,
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     entry: Entry,
 ) -> Result<Appended, AppendFailure> {
     partition.wake_up();
     let may_block = !partition.epoch_begun.load(Ordering::Acquire) || node.dirty.writes_may_block();
-    if may_block {
-        return append_on_worker(node, partition, entry).await;
+    let appended = if may_block {
+        append_on_worker(node, partition, entry).await
+    } else {
+        let appended = partition.with(|core| append_to(core, node, partition, &entry));
+        appended.await.unwrap_or(Err(AppendFailure::Gone))
+    };
+    if let Err(AppendFailure::Refused(error)) = &appended {
+        tracing::debug!(%caller, partition = %partition.id, %error, "an append is refused");
     }
-    let appended = partition.with(|core| append_to(core, node, partition, &entry));
-    appended.await.unwrap_or(Err(AppendFailure::Gone))
+    appended
 }
 
 async fn append_on_worker(

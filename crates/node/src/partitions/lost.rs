@@ -8,6 +8,7 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_metadata::Command;
 use tailrace_types::{RaftGroup, ReplicaId, TopicPartition};
 
+use crate::caller::Caller;
 use crate::controller::CommandError;
 use crate::node::Node;
 use crate::partitions::handle::PartitionHandle;
@@ -153,7 +154,7 @@ async fn beyond_repair(handle: &Arc<PartitionHandle>) -> Option<Lost> {
 async fn ask(node: &Arc<Node>, lost: &Lost) -> bool {
     let Lost { id, group, replica, reason, .. } = lost;
     let command = Command::RenewReplica { topic: group.topic, partition: group.partition, replica: *replica };
-    match node.controller.execute(command, node.now()).await {
+    match node.controller.execute(Caller::internal(), command, node.now()).await {
         Ok(_) => {
             node.metrics.repair.replicas_given_up.inc();
             tracing::warn!(partition = %id, %replica, %reason, "the replica is given up: another one begins anew in its place");

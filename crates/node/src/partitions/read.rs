@@ -5,6 +5,7 @@ use tailrace_log::{DamagedRange, LogError, LogSlice};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{LeaderEpoch, Offset};
 
+use crate::caller::Caller;
 use crate::disk::NodeDisk;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::TopicTable;
@@ -138,7 +139,7 @@ impl PartitionHandle {
     }
 
     /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first (`tailrace.read.verify.after.ms`).
-    pub fn read(&self, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
+    pub fn read(&self, caller: &Caller, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
         let bounds = self.bounds();
         let outcome =
             ReadOutcome { bounds, slice: None, aborted: Vec::new(), has_more: false, diverging: None };
@@ -172,11 +173,11 @@ impl PartitionHandle {
                 Ok(ReadOutcome { slice: Some(slice), aborted, has_more, ..outcome })
             }
             Ok(None) => Ok(outcome),
-            Err(error) => Err(self.failure(from, error)),
+            Err(error) => Err(self.failure(caller, from, error)),
         }
     }
 
-    fn failure(&self, from: Offset, error: LogError) -> ReadFailure {
+    fn failure(&self, caller: &Caller, from: Offset, error: LogError) -> ReadFailure {
         match error {
             LogError::OutOfRange { .. } => ReadFailure::OutOfRange,
             LogError::BeingExchanged => ReadFailure::BeingExchanged,
@@ -184,7 +185,7 @@ impl PartitionHandle {
             error => match self.damage_met(from, &error) {
                 Some(range) => ReadFailure::Damaged(range),
                 None => {
-                    tracing::error!(partition = %self.id, offset = %from, %error, "reading failed");
+                    tracing::error!(%caller, partition = %self.id, offset = %from, %error, "reading failed");
                     ReadFailure::Log(error)
                 }
             },

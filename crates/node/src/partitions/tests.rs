@@ -8,6 +8,7 @@ use tailrace_replication::TransactionMarker;
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
 use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
 use crate::taps::WantedBy;
@@ -27,7 +28,7 @@ impl Rig {
         let running = start_in(&folder, &[]).await;
         let node = Arc::clone(running.node());
         let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
-        node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
+        node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let topic = node.topics().by_name("t").unwrap();
         let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
             panic!("the partition is offline")
@@ -53,7 +54,8 @@ impl Rig {
         builder.push(self.node.now(), None, Some(value.as_bytes()), &[]).unwrap();
         let (header, bytes) = builder.build_with_header();
         let (now, batch) = (self.node.now(), Validated { header, bytes });
-        let appended = append(&self.node, &self.handle, batch, now, WantedBy::NOBODY).await.unwrap();
+        let appended =
+            append(&self.node, Caller::internal(), &self.handle, batch, now, WantedBy::NOBODY).await.unwrap();
         if let Some(wait) = self.handle.wait_committed(&appended) {
             wait.await.unwrap();
         }
@@ -67,7 +69,7 @@ impl Rig {
             committed,
             epochs_are_bumped: true,
         };
-        append_marker(&self.node, &self.handle, marker, None).await.unwrap();
+        append_marker(&self.node, Caller::internal(), &self.handle, marker, None).await.unwrap();
     }
 }
 
@@ -88,7 +90,11 @@ async fn whatever_is_written_counts_as_dirty() {
     assert_eq!(counted(&rig.node, rig.end(1, true)).await, MARKER_BYTES, "a marker");
     let command = async {
         let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
-        rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
+        rig.node
+            .controller
+            .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
+            .await
+            .unwrap();
     };
     assert!(counted(&rig.node, command).await > 61, "the metadata log");
     rig.running.stop().await;
@@ -108,6 +114,10 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
     // It is read all the same, and the server goes on.
     assert_eq!(reader.high_watermark().get(), 1);
     let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
-    rig.node.controller.execute(Command::CreateTopic(create), rig.node.now()).await.unwrap();
+    rig.node
+        .controller
+        .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
+        .await
+        .unwrap();
     assert_eq!(rig.running.stop().await, 0);
 }

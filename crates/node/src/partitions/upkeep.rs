@@ -12,6 +12,8 @@ use tailrace_replication::raft::Replica;
 use tailrace_replication::{AppendError, Durability};
 use tailrace_types::{LogEnd, Offset, RaftGroup};
 
+use crate::caller::Caller;
+use crate::deadlines::LOG_START_TIMEOUT;
 use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
@@ -30,9 +32,6 @@ const OPEN_ROOM: u64 = 1 << 20;
 
 /// They are left alone for so long if there was no room all the same: a quota, above all.
 const OPEN_PAUSE: Duration = Duration::from_secs(30);
-
-/// How long the other replicas may take to move their log start.
-const REPLICATED_MAX: Duration = Duration::from_secs(25);
 
 /// How often `flush.ms` is looked at: a record may wait this much longer.
 const FLUSH_LOOK: Duration = Duration::from_millis(50);
@@ -204,9 +203,11 @@ async fn revive_all(node: &Arc<Node>) {
 /// the caller is dropped meanwhile.
 pub async fn advance_log_start(
     node: &Arc<Node>,
+    caller: &Caller,
     handle: &Arc<PartitionHandle>,
     to: Offset,
 ) -> Result<Offset, AppendFailure> {
+    tracing::debug!(%caller, partition = %handle.id, %to, "records are to be deleted");
     let (handle, flusher) = (Arc::clone(handle), Arc::clone(&node.flusher));
     let now = node.now();
     let work = async move {
@@ -216,7 +217,7 @@ pub async fn advance_log_start(
         }
         // One of several replicas: it moves when a majority has taken note.
         flusher.schedule(&handle);
-        match time::timeout(REPLICATED_MAX, handle.wait_log_start(to)).await {
+        match time::timeout(LOG_START_TIMEOUT, handle.wait_log_start(to)).await {
             Ok(true) => Ok(handle.reader.log_start()),
             Ok(false) => Err(AppendFailure::NotLeader),
             Err(_) => Err(AppendFailure::TooFewReplicas),

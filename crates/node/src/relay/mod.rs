@@ -25,6 +25,8 @@ pub(crate) use self::queue::{Relay, Told};
 pub(crate) use self::serve::serve;
 use self::serve::store_here;
 use self::wire::StoreAnswer;
+use crate::caller::Caller;
+use crate::deadlines::RELAY_TIMEOUT;
 use crate::node::Node;
 use crate::retry::Pauses;
 pub use tailrace_env::task::stopped;
@@ -40,15 +42,18 @@ const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::fro
 /// Time between two looks whether another node leads, while one does not answer.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Queues a batch for one partition. `told` hears where it begins once it is committed, or why it is not. What comes back ends after
-/// that. Batches of one partition are stored in the order of these calls.
+/// Queues a batch for one partition. It is offered to its leader until the caller's deadline. `told` hears where it
+/// begins once it is committed, or why it is not. What comes back ends after that. Batches of one partition are stored
+/// in the order of these calls.
 pub fn append(
     node: &Arc<Node>,
+    caller: &Caller,
     group: RaftGroup,
     builder: BatchBuilder,
     told: Told,
 ) -> Option<oneshot::Receiver<()>> {
-    match node.relay.push(group, builder, told) {
+    let deadline = caller.deadline().unwrap_or_else(|| Instant::now() + RELAY_TIMEOUT);
+    match node.relay.push(group, builder, deadline, told) {
         Pushed::Waits { starts, done } => {
             if starts {
                 task::spawn(run(Arc::clone(node), group));
@@ -56,6 +61,7 @@ pub fn append(
             Some(done)
         }
         Pushed::Full(told) => {
+            tracing::debug!(%caller, %group, "a batch for the leader of its partition is refused: too many wait");
             told(Err(NotRelayed::QueueFull));
             None
         }
@@ -201,7 +207,8 @@ fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
 async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
     let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
     if node == here.id() {
-        let stored = task::spawn(store_here(Arc::clone(here), group, prepared.batches.clone())).await;
+        let (caller, batches) = (Caller::internal().clone(), prepared.batches.clone());
+        let stored = task::spawn(store_here(Arc::clone(here), caller, group, batches)).await;
         return stored.unwrap_or_else(|error| again(&error));
     }
     let Some(peers) = here.links.peers() else { return again(&"the node is alone") };

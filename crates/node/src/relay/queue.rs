@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Instant;
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
@@ -82,7 +82,6 @@ pub(crate) struct Relay {
     queues: Mutex<HashMap<RaftGroup, Queue>>,
     waiting_bytes: AtomicU64,
     bytes_max: u64,
-    timeout: Duration,
     /// The sink that knows what is relayed, since it comes from there.
     pub(super) known_to: Option<&'static str>,
     /// Requests that were put again.
@@ -110,14 +109,19 @@ impl Relay {
             queues: Mutex::default(),
             waiting_bytes: AtomicU64::new(0),
             bytes_max: config.tailrace_nats_capture_forward_bytes_max,
-            timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
             known_to,
             retries,
         }
     }
 
     /// Takes a batch.
-    pub(super) fn push(&self, group: RaftGroup, builder: BatchBuilder, told: Told) -> Pushed {
+    pub(super) fn push(
+        &self,
+        group: RaftGroup,
+        builder: BatchBuilder,
+        deadline: Instant,
+        told: Told,
+    ) -> Pushed {
         let bytes = builder.bytes_estimate() as u64;
         let room =
             |waiting: u64| (waiting == 0 || waiting + bytes <= self.bytes_max).then_some(waiting + bytes);
@@ -125,7 +129,6 @@ impl Relay {
             return Pushed::Full(told);
         }
         let (sender, done) = oneshot::channel();
-        let deadline = Instant::now() + self.timeout;
         let waiter = Waiter { told, bytes, _done: sender };
         let item = Item { builder, deadline, waiter };
         let mut queues = self.lock();

@@ -9,22 +9,28 @@ use tailrace_replication::{AppendError, Appended};
 use tailrace_types::RaftGroup;
 
 use super::wire::{self, StoreAnswer};
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
 use tailrace_peers::RequestError;
 
 /// Answers another node. What was begun is finished, whether it waits or not.
-pub(crate) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, RequestError> {
+pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: Bytes) -> Result<Bytes, RequestError> {
     let failed = |reason: String| RequestError::Failed(reason);
     let (group, batches) =
         wire::decode_request(body).ok_or_else(|| failed("the request makes no sense".to_owned()))?;
-    let work = store_here(Arc::clone(node), group, batches);
+    let work = store_here(Arc::clone(node), caller.clone(), group, batches);
     let answer = task::spawn(work).await.map_err(|error| failed(error.to_string()))?;
     Ok(answer.encode())
 }
 
 /// Appends the batches, one after the other, and waits until they are committed.
-pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<Bytes>) -> StoreAnswer {
+pub(super) async fn store_here(
+    here: Arc<Node>,
+    caller: Caller,
+    group: RaftGroup,
+    batches: Vec<Bytes>,
+) -> StoreAnswer {
     let Some(topic) = here.topics().by_id(group.topic.0) else {
         return StoreAnswer::Again("the node does not know the topic".to_owned());
     };
@@ -32,7 +38,7 @@ pub(super) async fn store_here(here: Arc<Node>, group: RaftGroup, batches: Vec<B
         Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Arc::clone(handle),
         _ => return StoreAnswer::Again("another node leads the partition".to_owned()),
     };
-    let (appended, ended) = append_all(&here, &topic, &handle, batches).await;
+    let (appended, ended) = append_all(&here, &caller, &topic, &handle, batches).await;
     let mut stored = Vec::with_capacity(appended.len());
     for appended in &appended {
         if let Err(reason) = committed(&handle, appended).await {
@@ -54,6 +60,7 @@ enum Ended {
 
 async fn append_all(
     here: &Arc<Node>,
+    caller: &Caller,
     topic: &Topic,
     handle: &Arc<PartitionHandle>,
     batches: Vec<Bytes>,
@@ -65,7 +72,7 @@ async fn append_all(
             Err(reason) => return (all, Some(Ended::Refused(reason))),
         };
         let wanted = here.taps.wanted(topic, here.relay.known_to);
-        let done = append(here, handle, Validated { header, bytes }, here.now(), wanted).await;
+        let done = append(here, caller, handle, Validated { header, bytes }, here.now(), wanted).await;
         match done {
             Ok(appended) => all.push(appended),
             Err(AppendFailure::Refused(AppendError::Producer(error))) => {

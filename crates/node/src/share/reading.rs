@@ -16,6 +16,7 @@ use tailrace_types::Offset;
 use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::settings::GroupSettings;
+use crate::caller::Caller;
 use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::{Isolation, ReadFailure, ReadOutcome, ReadTerms};
@@ -66,6 +67,7 @@ struct Plan {
 /// What has no records for consumers on the way is passed over, which is kept later: it would be found anew.
 pub async fn acquire(
     node: &Arc<Node>,
+    caller: &Caller,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
@@ -75,7 +77,7 @@ pub async fn acquire(
         let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
         let isolation = Isolation::of(settings.committed_only);
         let terms_of_read = ReadTerms::new(plan.from, isolation, bytes_max.min(BYTES_MAX));
-        let (slice, aborted) = match live.handle.read(&terms_of_read) {
+        let (slice, aborted) = match live.handle.read(caller, &terms_of_read) {
             Ok(ReadOutcome { slice: Some(slice), aborted, .. }) => (slice, aborted),
             Ok(_) | Err(ReadFailure::BeingExchanged) => return Ok(None),
             // The log start has moved: the next look begins there.
@@ -123,6 +125,7 @@ fn pass_over(
 ///
 /// No batch is looked at, so batches without records for consumers count where nothing is known of their offsets yet.
 pub fn acquirable_bytes(
+    caller: &Caller,
     live: &LivePartition,
     settings: &GroupSettings,
     enough: u64,
@@ -144,7 +147,9 @@ pub fn acquirable_bytes(
             // Whole batches up to the end of the run; then the one that goes beyond it, alone.
             let read = |upto, bytes_max| {
                 let terms = ReadTerms::new(next, Isolation::HighWatermark, bytes_max);
-                live.handle.read(&ReadTerms { upto: Some(upto), ..terms }).map(|outcome| outcome.slice)
+                live.handle
+                    .read(caller, &ReadTerms { upto: Some(upto), ..terms })
+                    .map(|outcome| outcome.slice)
             };
             let within = read(end, enough - bytes)?;
             let Some(slice) = within.map_or_else(|| read(upto, 0), |slice| Ok(Some(slice)))? else {

@@ -11,6 +11,7 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
 use super::*;
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
 use crate::start::RunningNode;
@@ -30,7 +31,7 @@ impl Rig {
         let node = running.node();
         let topic = TopicId::from_random(tailrace_env::random::bytes16());
         let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
-        node.controller.execute(Command::CreateTopic(create), node.now()).await.unwrap();
+        node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
         assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
         state::initialize(node, &key).await.unwrap();
@@ -68,11 +69,11 @@ impl Rig {
         let (node, handle) = (self.node(), self.handle());
         let (batch, now) = (Validated { header, bytes }, node.now());
         let appended = match producer {
-            None => append(node, &handle, batch, now, WantedBy::NOBODY).await,
+            None => append(node, Caller::internal(), &handle, batch, now, WantedBy::NOBODY).await,
             // As if the transaction's coordinator had been asked.
             Some(_) => {
                 let guard = begin_verification(&handle, &header, false, now).await.unwrap();
-                append_verified(node, &handle, batch, guard, now, WantedBy::NOBODY).await
+                append_verified(node, Caller::internal(), &handle, batch, guard, now, WantedBy::NOBODY).await
             }
         };
         let appended = appended.unwrap();
@@ -91,7 +92,7 @@ impl Rig {
             epochs_are_bumped: false,
         };
         let handle = self.handle();
-        let appended = append_marker(self.node(), &handle, marker, None).await.unwrap();
+        let appended = append_marker(self.node(), Caller::internal(), &handle, marker, None).await.unwrap();
         if let Some(wait) = handle.wait_committed(&appended) {
             wait.await.unwrap();
         }
@@ -104,7 +105,9 @@ impl Rig {
             batch_size: 1,
             mode: AcquireMode::BatchOptimized,
         };
-        let acquired = acquire(self.node(), live, &self.settings(committed_only), &terms, 1 << 20).await;
+        let acquired =
+            acquire(self.node(), Caller::internal(), live, &self.settings(committed_only), &terms, 1 << 20)
+                .await;
         let batches = acquired.unwrap().map(|acquisition| acquisition.batches).unwrap_or_default();
         batches.iter().map(|batch: &AcquiredBatch| (batch.first.0, batch.last.0)).collect()
     }
@@ -194,7 +197,7 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     let rig = Rig::start().await;
     let node = rig.node();
     let live = node.share.get_or_load(node, &rig.key).await.unwrap();
-    let measure = |enough| acquirable_bytes(&live, &rig.settings(false), enough).unwrap();
+    let measure = |enough| acquirable_bytes(Caller::internal(), &live, &rig.settings(false), enough).unwrap();
     assert_eq!(measure(1000), 0);
     let a = rig.produce(None, 2).await; // 0, 1
     let b = rig.produce(None, 30).await; // 2 to 31
@@ -218,11 +221,18 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     // An open transaction's records do not count where only committed ones do.
     let e = rig.produce(Some(7), 4).await;
     assert_eq!(measure(u64::MAX), a + b + c + d + e);
-    assert_eq!(acquirable_bytes(&live, &rig.settings(true), u64::MAX).unwrap(), a + b + c + d);
+    assert_eq!(
+        acquirable_bytes(Caller::internal(), &live, &rig.settings(true), u64::MAX).unwrap(),
+        a + b + c + d
+    );
     let locks = |record_locks_max| {
         let settings = rig.settings(false);
         GroupSettings { terms: GroupTerms { record_locks_max, ..settings.terms }, ..settings }
     };
-    assert_eq!(acquirable_bytes(&live, &locks(1), u64::MAX).unwrap(), a + b + c, "no room for fresh ones");
+    assert_eq!(
+        acquirable_bytes(Caller::internal(), &live, &locks(1), u64::MAX).unwrap(),
+        a + b + c,
+        "no room for fresh ones"
+    );
     rig.running.stop().await;
 }

@@ -9,6 +9,7 @@ use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
 use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
+use crate::caller::Caller;
 use crate::deadlines::EXCHANGE_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::{Isolation, PartitionHandle, ReadFailure, ReadOutcome, ReadTerms, WaitOutcome};
@@ -150,7 +151,8 @@ async fn read(
     to: Offset,
 ) -> Result<Option<(Committed, Offset)>, Skipped> {
     let terms = ReadTerms { upto: Some(to), ..ReadTerms::new(at, Isolation::TxnCommitted, PIECE_BYTES) };
-    let ReadOutcome { slice: Some(slice), aborted, .. } = partition.read(&terms).map_err(Skipped::Unread)?
+    let ReadOutcome { slice: Some(slice), aborted, .. } =
+        partition.read(Caller::internal(), &terms).map_err(Skipped::Unread)?
     else {
         return Ok(None);
     };

@@ -10,6 +10,7 @@ use tailrace_types::{NodeId, Offset, TopicId};
 
 use super::Answers;
 use crate::ask::{ChangeKnown, ask};
+use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
 use crate::controller::Executed;
 use crate::deadlines::CHANGE_KNOWN_TIMEOUT;
@@ -23,7 +24,7 @@ const LOOKS: Pauses = Pauses::steady(Duration::from_millis(5));
 const TOPICS_MAX: usize = 1000;
 
 impl Answers for ChangeKnown {
-    async fn answer(self, node: &Arc<Node>) {
+    async fn answer(self, node: &Arc<Node>, _: &Caller) {
         known_here(node, &self, Instant::now() + CHANGE_KNOWN_TIMEOUT).await;
     }
 }

@@ -7,12 +7,13 @@ use tailrace_replication::{AppendError, ProducerError};
 
 use super::Answers;
 use crate::ask::{AppendMarkers, Over};
+use crate::caller::Caller;
 use crate::coordinators::{append_any_marker, committed};
 use crate::node::Node;
 use crate::partitions::{AppendFailure, PartitionSlot};
 
 impl Answers for AppendMarkers {
-    async fn answer(self, node: &Arc<Node>) -> Over {
+    async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Over {
         let marker = self.marker();
         if self.producer < 0 || self.epoch < 0 {
             return Over::default();
@@ -22,7 +23,7 @@ impl Answers for AppendMarkers {
             let topic = node.topics().by_name(&named.0);
             let slot = topic.as_ref().and_then(|topic| topic.partition(named.1));
             let Some(PartitionSlot::Online(handle)) = slot else { continue };
-            match append_any_marker(node, handle, marker).await {
+            match append_any_marker(node, caller, handle, marker).await {
                 Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
                 Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),
                 // It is asked for again.

@@ -6,10 +6,11 @@ use tailrace_types::Offset;
 
 use super::Answers;
 use crate::ask::HighWatermarkOf;
+use crate::caller::Caller;
 use crate::node::Node;
 
 impl Answers for HighWatermarkOf {
-    async fn answer(self, node: &Arc<Node>) -> Option<i64> {
+    async fn answer(self, node: &Arc<Node>, _: &Caller) -> Option<i64> {
         let topic = node.topics().by_id(self.topic)?;
         let handle = topic.partition(self.partition)?.handle()?;
         handle.leads()?;

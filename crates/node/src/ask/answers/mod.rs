@@ -14,10 +14,11 @@ use std::sync::Arc;
 pub use self::change_known::known_to_all;
 pub use self::transactions::enter_transaction;
 use super::Question;
+use crate::caller::Caller;
 use crate::node::Node;
 
 /// How a question is answered.
 pub(super) trait Answers: Question {
     /// What the node that is asked does. It is carried out whole, also if the asker is gone meanwhile.
-    fn answer(self, node: &Arc<Node>) -> impl Future<Output = Self::Answer> + Send;
+    fn answer(self, node: &Arc<Node>, caller: &Caller) -> impl Future<Output = Self::Answer> + Send;
 }

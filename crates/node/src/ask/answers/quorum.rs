@@ -8,6 +8,7 @@ use tailrace_types::{NodeId, Offset, ReplicaId};
 
 use super::Answers;
 use crate::ask::{DescribeQuorum, Quorum, QuorumReplica};
+use crate::caller::Caller;
 use crate::node::Node;
 
 impl Quorum {
@@ -44,7 +45,7 @@ impl QuorumReplica {
 }
 
 impl Answers for DescribeQuorum {
-    async fn answer(self, node: &Arc<Node>) -> Option<Quorum> {
+    async fn answer(self, node: &Arc<Node>, _: &Caller) -> Option<Quorum> {
         Quorum::of(node).await
     }
 }

@@ -6,12 +6,13 @@ use tailrace_coordination::share::{SharePartitionKey, ShareRequest};
 
 use super::Answers;
 use crate::ask::{ShareAnswers, ShareQuestion};
+use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 use crate::share::state::{StateFailure, ask_all_here, ask_here};
 
 impl Answers for ShareQuestion {
-    async fn answer(self, node: &Arc<Node>) -> ShareAnswers {
+    async fn answer(self, node: &Arc<Node>, _: &Caller) -> ShareAnswers {
         let answers = match self {
             Self::One(request) => ask_here(node, request).await.map(|answer| vec![answer]),
             Self::All(request) => {

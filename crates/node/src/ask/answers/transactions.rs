@@ -12,6 +12,7 @@ use tailrace_types::{NodeId, ProducerEpoch, ProducerId, TopicPartition};
 use super::Answers;
 use crate::ask::named::NamedPartition;
 use crate::ask::{EnterTransaction, Entered, NotEntered, ask};
+use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
@@ -29,7 +30,7 @@ impl EnterTransaction {
 }
 
 impl Answers for EnterTransaction {
-    async fn answer(self, node: &Arc<Node>) -> Result<Entered, NotEntered> {
+    async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Result<Entered, NotEntered> {
         let partitions = self.known_partitions(node)?;
         let Self { transactional_id, adds, .. } = self;
         let producer =
@@ -59,7 +60,10 @@ impl Answers for EnterTransaction {
             TransactionReply::Added => Ok(Entered::All),
             TransactionReply::Verified { missing } if missing.is_empty() => Ok(Entered::All),
             TransactionReply::Verified { .. } => Ok(Entered::NotAll),
-            TransactionReply::Refused(error) => Err(NotEntered::Refused(error)),
+            TransactionReply::Refused(error) => {
+                tracing::debug!(%caller, transactional_id, %error, "a producer may not enter a transaction");
+                Err(NotEntered::Refused(error))
+            }
             reply => {
                 tracing::error!(?reply, "the coordinator of transactions gave an answer that does not fit");
                 let reason = "the coordinator gave an answer that does not fit".to_owned();
@@ -73,14 +77,18 @@ impl Answers for EnterTransaction {
 ///
 /// # Errors
 /// [`NotEntered`]. A node that does not answer is a coordinator that is not available.
-pub async fn enter_transaction(here: &Arc<Node>, question: EnterTransaction) -> Result<Entered, NotEntered> {
+pub async fn enter_transaction(
+    here: &Arc<Node>,
+    caller: &Caller,
+    question: EnterTransaction,
+) -> Result<Entered, NotEntered> {
     let elsewhere = here.coordinators.transactions.elsewhere(here, &question.transactional_id).await;
     let unavailable = |node: NodeId, error: String| {
         tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
         NotEntered::Coordinator(CoordinatorFailure::Unavailable(error))
     };
     match elsewhere.map_err(NotEntered::Coordinator)? {
-        None => question.answer(here).await,
+        None => question.answer(here, caller).await,
         Some(node) => {
             let asked = ask(&here.links, node, question).await;
             asked.map_err(|error| unavailable(node, error.to_string()))?
