@@ -61,7 +61,7 @@ async fn reassign(
     may_change_count: bool,
 ) -> Result<(), Refusal> {
     let (node, image) = (context.node(), context.node().image());
-    if node.links.peers().is_none() {
+    if node.is_alone() {
         return reassign_alone(&image, name, wanted, node.id().get());
     }
     let partition = PartitionId(wanted.partition_index);

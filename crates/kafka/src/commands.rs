@@ -86,9 +86,9 @@ impl Context {
         let (node, caller) = (Arc::clone(self.node()), caller.clone());
         let work = async move {
             match mode {
-                Mode::ValidateOnly => node.controller.rehearse(command).await,
+                Mode::ValidateOnly => node.rehearse(command).await,
                 Mode::CarryOut => {
-                    let executed = node.controller.executed(&caller, command, node.now()).await?;
+                    let executed = node.execute(&caller, command).await?;
                     known_to_all(&node, &executed).await;
                     Ok(executed.image)
                 }

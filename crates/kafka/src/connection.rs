@@ -164,7 +164,7 @@ impl Connection {
 
     /// Serves the connection to its end, and says why it ended.
     pub(crate) async fn run(mut self) -> Closed {
-        let mut stopping = self.server.node.stopping.subscribe();
+        let mut stopping = self.server.node.stopping();
         let closed = loop {
             let serving = !self.stopping;
             let turns = std::future::poll_fn(|cx| self.poll_turns(cx));
@@ -176,7 +176,7 @@ impl Connection {
         self.transport.close().await;
         // Nothing of what still waits here acquires anything from now on.
         if self.session.has_share_sessions() {
-            self.server.node.share.connection_closed(&self.server.node, self.session.id);
+            self.server.node.share_groups().connection_closed(&self.server.node, self.session.id);
         }
         closed
     }

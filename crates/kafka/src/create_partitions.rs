@@ -63,7 +63,7 @@ async fn extend(
             );
             return Err(Refusal::new(ErrorCode::InvalidReplicaAssignment, message));
         }
-        if context.node().links.peers().is_none() {
+        if context.node().is_alone() {
             let node = context.node().id().get();
             assignments.iter().try_for_each(|assignment| check_replicas(&assignment.broker_ids, node))?;
         } else {

@@ -50,7 +50,7 @@ async fn create(
     caller: &Caller,
 ) -> Result<Arc<MetadataImage>, Refusal> {
     in_time(caller)?;
-    let alone = context.node().links.peers().is_none().then(|| context.node().id().get());
+    let alone = context.node().is_alone().then(|| context.node().id().get());
     let (partitions, replication_factor, assignment) = counts(&topic, alone)?;
     let command = Command::CreateTopic(CreateTopic {
         name: topic.name,

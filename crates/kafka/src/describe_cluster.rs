@@ -46,7 +46,7 @@ pub(crate) async fn handle(
         ..Default::default()
     });
     DescribeClusterResponse {
-        cluster_id: here.cluster_id.clone(),
+        cluster_id: here.cluster_id().to_owned(),
         controller_id: topology::controller(here),
         brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {

@@ -32,7 +32,7 @@ pub(crate) async fn handle(
     });
     // Asking for the room on a disk may block.
     let described =
-        task::spawn_blocking(move || describe(&context.node().topics(), &context.node().data_dir, wanted));
+        task::spawn_blocking(move || describe(&context.node().topics(), context.node().data_dir(), wanted));
     match described.await {
         Ok(result) => DescribeLogDirsResponse { results: vec![result], ..Default::default() },
         Err(error) => {

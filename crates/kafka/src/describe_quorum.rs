@@ -14,7 +14,7 @@ use tailrace_types::NodeId;
 use crate::commands::ITEMS_MAX;
 use crate::context::Context;
 use crate::topology::{NodeAddress, controller, nodes};
-use tailrace_node::ask::{DescribeQuorum, Quorum, QuorumReplica, ask};
+use tailrace_node::ask::{DescribeQuorum, Quorum, QuorumReplica};
 
 /// First version with texts of errors, and with the addresses of the voters.
 const NODES_FROM: i16 = 2;
@@ -41,7 +41,7 @@ async fn quorum(context: &Context) -> Option<Quorum> {
         return Some(own);
     }
     let node = NodeId(controller(here));
-    let asked = ask(&here.links, node, DescribeQuorum {}).await;
+    let asked = here.ask(node, DescribeQuorum {}).await;
     asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()?
 }
 

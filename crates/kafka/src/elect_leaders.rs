@@ -13,7 +13,7 @@ use tailrace_types::{PartitionId, RaftGroup};
 
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
-use tailrace_node::ask::{HandOver, ask};
+use tailrace_node::ask::HandOver;
 use tailrace_node::cluster;
 use tailrace_node::cluster::leaders::leader_of;
 
@@ -27,7 +27,7 @@ const KINDS_FROM: i16 = 1;
 pub(crate) async fn handle(context: Arc<Context>, request: ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = if context.version() >= KINDS_FROM { request.election_type } else { PREFERRED };
     let is_known = matches!(kind, PREFERRED | UNCLEAN);
-    if is_known && context.node().links.peers().is_some() {
+    if is_known && !context.node().is_alone() {
         return elect_in_cluster(&context, request, kind).await;
     }
     let image = context.node().image();
@@ -153,7 +153,7 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     let handed = if leader == here.id() {
         cluster::hand_to(here, context.caller(), group, preferred).await
     } else {
-        ask(&here.links, leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
+        here.ask(leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
             tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
             false
         })

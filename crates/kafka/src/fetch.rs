@@ -128,7 +128,7 @@ fn wait_time(max_wait_ms: i32) -> Duration {
 /// Waits until there is enough, or the time is up.
 async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
     let notify = Arc::new(Notify::new());
-    let mut stopping = context.node().stopping.subscribe();
+    let mut stopping = context.node().stopping();
     loop {
         register(context.node(), &turn.wanted, &notify);
         let found = look(context.node(), &turn.wanted, &terms);

@@ -57,14 +57,13 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
     if !matches!(kind, GROUP | TRANSACTION | SHARE) {
         return refused("Unknown coordinator type.");
     }
-    if here.links.peers().is_none() {
+    if here.is_alone() {
         return at(&topology::this_node(context));
     }
-    let coordinators = &here.coordinators;
     let (topic, partition) = match kind {
-        GROUP => (CONSUMER_OFFSETS_TOPIC, coordinators.groups.partition_of(here, key).await),
-        TRANSACTION => (TRANSACTION_STATE_TOPIC, coordinators.transactions.partition_of(here, key).await),
-        _ => (SHARE_GROUP_STATE_TOPIC, coordinators.shares.partition_of(here, key).await),
+        GROUP => (CONSUMER_OFFSETS_TOPIC, here.groups().partition_of(here, key).await),
+        TRANSACTION => (TRANSACTION_STATE_TOPIC, here.transactions().partition_of(here, key).await),
+        _ => (SHARE_GROUP_STATE_TOPIC, here.share_coordinator_partition(key).await),
     };
     let leader = match partition {
         Ok(partition) => {

@@ -5,7 +5,7 @@ use tailrace_types::Offset;
 
 use crate::lookup::online;
 use tailrace_node::Node;
-use tailrace_node::ask::{HighWatermarkOf, ask};
+use tailrace_node::ask::HighWatermarkOf;
 use tailrace_node::cluster::leaders::leader_of;
 use tailrace_node::partitions::Topic;
 
@@ -23,7 +23,7 @@ pub(crate) async fn high_watermark(node: &Node, topic: &Topic, index: i32) -> Re
 
 async fn at_leader(here: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
     let (node, _) = leader_of(here, topic, index).ok_or(ErrorCode::LeaderNotAvailable)?;
-    let asked = ask(&here.links, node, HighWatermarkOf::new(topic.id, index)).await;
+    let asked = here.ask(node, HighWatermarkOf::new(topic.id, index)).await;
     let found = asked.unwrap_or_else(|error| {
         tracing::debug!(%node, %error, "the end of a partition could not be asked for");
         None

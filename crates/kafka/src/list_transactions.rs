@@ -33,7 +33,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     Ok(answer_later(context, async move {
         let event = move |token| TransactionEvent::List { token, filter: filter.clone() };
         let mut transaction_states = Vec::new();
-        for reply in node.coordinators.transactions.submit_all(&node, event).await {
+        for reply in node.transactions().submit_all(&node, event).await {
             match reply {
                 Ok(TransactionReply::Listed(all)) => {
                     let matches = |one: &TransactionListing| {

@@ -29,7 +29,7 @@ type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
 /// Accepts until the server stops, then lets connections end within `grace`.
 pub async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Duration) {
     let per_address = PerAddress::default();
-    let mut stopping = server.node.stopping.subscribe();
+    let mut stopping = server.node.stopping();
     let mut connections = JoinSet::new();
     loop {
         select! {
@@ -87,7 +87,7 @@ async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transpor
     let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
         return Ok(Transport::Plain(stream));
     };
-    let mut stopping = server.node.stopping.subscribe();
+    let mut stopping = server.node.stopping();
     select! {
         accepted = tls.accept(stream) => Ok(Transport::Tls(Box::new(accepted?))),
         () = stopped(&mut stopping) => Err(Closed::Stopping),

@@ -58,7 +58,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: MetadataRequest) -> M
     });
     MetadataResponse {
         brokers: brokers.collect(),
-        cluster_id: Some(context.node().cluster_id.clone()),
+        cluster_id: Some(context.node().cluster_id().to_owned()),
         controller_id: topology::controller(context.node()),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {

@@ -48,11 +48,11 @@ fn begin(
     let member = Member::of(context, request.group_id.as_deref(), request.member_id.as_deref())?;
     let epoch = request.share_session_epoch;
     context.session.uses_share_sessions();
-    let sessions = &node.share.sessions;
+    let sessions = &node.share_groups().sessions;
     sessions.acknowledge(&member.group, &member.id, epoch, context.session.id).map_err(session_code)?;
     let acknowledging = Acknowledging::begin(node, &member, said, request.is_renew_ack);
     if epoch == FINAL_EPOCH {
-        node.share.member_left(node, &member.group, &member.id);
+        node.share_groups().member_left(node, &member.group, &member.id);
     }
     Ok((member, acknowledging))
 }

@@ -99,7 +99,7 @@ fn begin_one(
     let batches =
         said.into_iter().map(|said| acknowledgement(said, renews)).collect::<Result<Vec<_>, _>>()?;
     // Records that were acquired before a restart, or in a share-partition that was given up, are held by nobody.
-    let live = node.share.get(&member.key(partition)).ok_or_else(|| {
+    let live = node.share_groups().get(&member.key(partition)).ok_or_else(|| {
         let known = node.topics().by_id(partition.0.0).is_some();
         let code = if known { ErrorCode::InvalidRecordState } else { ErrorCode::UnknownTopicId };
         Outcome::refused(code, "the member holds no records of this partition")

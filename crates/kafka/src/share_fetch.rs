@@ -94,7 +94,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     }
     context.session.uses_share_sessions();
     let connection = context.session.id;
-    let sessions = &node.share.sessions;
+    let sessions = &node.share_groups().sessions;
     let mut partitions = Vec::new();
     if epoch == FINAL_EPOCH {
         sessions.acknowledge(&member.group, &member.id, epoch, connection).map_err(session_code)?;
@@ -106,7 +106,7 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
     }
     let acknowledging = Acknowledging::begin(node, &member, said, only_renews);
     if epoch == FINAL_EPOCH {
-        node.share.member_left(node, &member.group, &member.id);
+        node.share_groups().member_left(node, &member.group, &member.id);
     }
     if only_renews || terms.records_max == 0 || bytes_max == 0 {
         partitions.clear();
@@ -165,7 +165,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
         return Vec::new();
     }
     let notify = Arc::new(Notify::new());
-    let mut stopping = context.node().stopping.subscribe();
+    let mut stopping = context.node().stopping();
     loop {
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
@@ -190,7 +190,7 @@ async fn find(
     notify: &Arc<Notify>,
 ) -> Result<Arc<LivePartition>, ShareFailure> {
     let node = context.node();
-    let live = node.share.get_or_load(node, &turn.member.key(partition)).await?;
+    let live = node.share_groups().get_or_load(node, &turn.member.key(partition)).await?;
     live.register_fetch(notify);
     Ok(live)
 }

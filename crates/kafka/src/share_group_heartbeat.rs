@@ -34,7 +34,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         match pending.share().await {
             Ok(ShareReply::Heartbeat(Ok(answer))) => {
                 if leaves {
-                    node.share.member_left(&node, &group, &member);
+                    node.share_groups().member_left(&node, &group, &member);
                 }
                 response(answer)
             }

@@ -29,7 +29,7 @@ pub(super) async fn has_members(context: &Context, group: &str) -> Result<bool, 
 
 /// Refuses groups that do not exist or are in use: by members, or by clients that have a session without being one.
 pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), Refusal> {
-    if has_members(context, group).await? || context.node().share.sessions.has_group(group) {
+    if has_members(context, group).await? || context.node().share_groups().sessions.has_group(group) {
         return Err(in_use());
     }
     Ok(())
@@ -38,7 +38,7 @@ pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), R
 /// Refuses groups in use, as [`check_unused`] does, and what is no share group. One that does not exist is made if `make` says so.
 pub(super) async fn open(context: &Context, group: &str, make: bool) -> Result<(), Refusal> {
     changed(ask(context, group, ShareEvent::Opened { make }).await?)?;
-    if context.node().share.sessions.has_group(group) {
+    if context.node().share_groups().sessions.has_group(group) {
         return Err(in_use());
     }
     Ok(())

@@ -54,7 +54,7 @@ async fn submit<E: MakeEvent>(
     fresh: Option<ProducerId>,
 ) -> Result<Pending<TransactionReply>, CoordinatorFailure> {
     let event = move |token| event(token, fresh);
-    node.coordinators.transactions.submit(node, transactional_id, event).await
+    node.transactions().submit(node, transactional_id, event).await
 }
 
 impl<E: MakeEvent> Asked<E> {
@@ -82,7 +82,7 @@ impl<E: MakeEvent> Asked<E> {
 pub(crate) async fn fresh_id(node: &Arc<Node>) -> Result<ProducerId, Refusal> {
     let node = Arc::clone(node);
     // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
-    let work = async move { node.controller.next_producer_id(&node.producer_ids, node.now()).await };
+    let work = async move { node.reserve_producer_id().await };
     match task::spawn(work).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
@@ -201,7 +201,7 @@ fn data_path_code(code: ErrorCode, adds_partition: bool) -> ErrorCode {
 pub(crate) async fn group_partition(node: &Arc<Node>, group_id: &str) -> Result<TopicPartition, Refusal> {
     let unavailable =
         || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
-    let partition = node.coordinators.groups.partition_of(node, group_id).await;
+    let partition = node.groups().partition_of(node, group_id).await;
     let partition =
         partition.map_err(|failure| Refusal::new(coordinator_code(&failure), failure.to_string()))?;
     let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;

@@ -14,7 +14,7 @@ pub(crate) async fn handle(
     context: Arc<Context>,
     request: UnregisterBrokerRequest,
 ) -> UnregisterBrokerResponse {
-    if context.node().links.peers().is_some() {
+    if !context.node().is_alone() {
         let command = Command::RemoveNode { node: NodeId(request.broker_id) };
         let refusal = context.command(context.caller(), command, Mode::CarryOut).await.err();
         return UnregisterBrokerResponse {

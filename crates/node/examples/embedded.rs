@@ -76,7 +76,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
 async fn create(node: &Arc<Node>, name: &str) -> Result<Arc<Topic>, Box<dyn Error>> {
     let id = TopicId::from_random(random::bytes16());
     let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
-    node.controller.executed(Caller::internal(), Command::CreateTopic(create), node.now()).await?;
+    node.execute(Caller::internal(), Command::CreateTopic(create)).await?;
     Ok(node.topics().by_name(name).ok_or("the topic was deleted meanwhile")?)
 }
 
@@ -90,7 +90,7 @@ async fn store(
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.push(node.now(), None, Some(value.as_bytes()), &[])?;
     let (header, bytes) = builder.build_with_header();
-    let wanted = node.taps.wanted(topic, None);
+    let wanted = node.wanted(topic, None);
     let appended =
         append(node, Caller::internal(), partition, Validated { header, bytes }, node.now(), wanted).await?;
     if let Some(committed) = partition.wait_committed(&appended) {

@@ -42,6 +42,7 @@ pub mod coordinators;
 mod deadlines;
 mod dirty;
 mod disk;
+mod face;
 mod group_collector;
 mod metrics;
 mod node;

@@ -103,7 +103,7 @@ impl RepairMetrics {
 
 /// Metrics of one node.
 #[derive(Debug)]
-pub struct NodeMetrics {
+pub(crate) struct NodeMetrics {
     transaction_markers: Family<ReasonLabel, Counter>,
     pub(crate) deferred_writes: Counter,
     fsync_seconds: Histogram,

@@ -27,19 +27,19 @@ use tailrace_env::time::wall_clock;
 /// One running node.
 pub struct Node {
     /// What it counts.
-    pub metrics: Arc<NodeMetrics>,
+    pub(crate) metrics: Arc<NodeMetrics>,
     /// Links to the other nodes.
-    pub links: Arc<Links>,
+    pub(crate) links: Arc<Links>,
     /// What is known of other nodes by what arrives from them.
     pub(crate) heard: Arc<Heard>,
     /// The metadata.
-    pub controller: ControllerShell,
+    pub(crate) controller: ControllerShell,
     pub(crate) cleaner: Cleaner,
     pub(crate) scrubber: Scrubber,
     /// Coordinators of groups and transactions.
-    pub coordinators: Coordinators,
+    pub(crate) coordinators: Coordinators,
     /// Share groups' records in flight, and their clients' sessions.
-    pub share: ShareGroups,
+    pub(crate) share: ShareGroups,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
@@ -48,17 +48,17 @@ pub struct Node {
     /// Who speaks to the other nodes over the same links.
     pub(crate) link_user: Option<Arc<dyn LinkUser>>,
     /// Who hears of what is appended.
-    pub taps: Taps,
+    pub(crate) taps: Taps,
     /// Producer ids that were reserved for this node.
-    pub producer_ids: Mutex<ProducerIdBlock>,
+    pub(crate) producer_ids: Mutex<ProducerIdBlock>,
     /// The cluster that it belongs to.
-    pub cluster_id: String,
+    pub(crate) cluster_id: String,
     /// The data folder, as DescribeLogDirs shows it.
-    pub data_dir: std::path::PathBuf,
+    pub(crate) data_dir: std::path::PathBuf,
     /// The room on its disk.
     pub(crate) space: DiskSpace,
     /// Set when the server is stopping: connections finish what they have and close.
-    pub stopping: tailrace_env::sync::watch::Sender<bool>,
+    pub(crate) stopping: tailrace_env::sync::watch::Sender<bool>,
 }
 
 impl Node {

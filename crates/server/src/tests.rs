@@ -80,9 +80,9 @@ impl Rig {
 
     fn wanted(&self) -> WantedBy {
         let topic = self.node.topics().by_name("t").unwrap();
-        let wanted = self.node.taps.wanted(&topic, None);
+        let wanted = self.node.wanted(&topic, None);
         // What NATS subscribers have heard already is not for them again.
-        assert_eq!(self.node.taps.wanted(&topic, Some(tailrace_nats::NAME)), WantedBy::NOBODY);
+        assert_eq!(self.node.wanted(&topic, Some(tailrace_nats::NAME)), WantedBy::NOBODY);
         wanted
     }
 

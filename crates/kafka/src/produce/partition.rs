@@ -63,7 +63,7 @@ pub(super) async fn append_to_partition(
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     // Those who tap the topic get the records from the log, later: only whether anybody might is looked at here.
-    let wanted = node.taps.wanted(topic, None);
+    let wanted = node.wanted(topic, None);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
             let appended = append(node, context.caller(), handle, batch, now, wanted).await;
@@ -100,7 +100,7 @@ fn without_transaction() -> PartitionRefusal {
 fn replicas_needed(node: &Node, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
     let wanted = usize::try_from(topic.config.min_insync_replicas).unwrap_or(usize::MAX);
     // A node that is alone has one replica, whatever the setting says.
-    if wanted <= 1 || node.links.peers().is_none() {
+    if wanted <= 1 || node.is_alone() {
         return Ok(None);
     }
     let Some(partition) = topic.image.partition(PartitionId(index)) else { return Ok(None) };

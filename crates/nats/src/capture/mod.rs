@@ -141,7 +141,7 @@ async fn append_lane(
     let handle = match topic.partitions.get(partition as usize) {
         Some(PartitionSlot::Online(handle)) if !handle.is_replica() => handle,
         Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
-            if server.node.links.peers().is_some() =>
+            if !server.node.is_alone() =>
         {
             return relay(server, caller, topic, partition, builder, replies);
         }
@@ -215,7 +215,7 @@ async fn store(
     }
     let size = bytes.len() as u64;
     // Subscribers had it when it was published.
-    let wanted = server.node.taps.wanted(topic, Some(NAME));
+    let wanted = server.node.wanted(topic, Some(NAME));
     let appended = append(&server.node, caller, handle, Validated { header, bytes }, now, wanted).await?;
     Ok((appended, size))
 }

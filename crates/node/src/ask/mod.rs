@@ -166,7 +166,11 @@ impl Question for EnterTransaction {
 /// # Errors
 /// [`PeerError`]: the node is not there or did not answer in time, so that nobody knows whether anything was done; or its answer cannot be
 /// understood.
-pub async fn ask<Q: Question>(links: &Links, node: NodeId, question: Q) -> Result<Q::Answer, PeerError> {
+pub(crate) async fn ask<Q: Question>(
+    links: &Links,
+    node: NodeId,
+    question: Q,
+) -> Result<Q::Answer, PeerError> {
     let peers = links.peers().ok_or(PeerError::NotConnected(node))?;
     let body = encode(&question.on_the_wire());
     let answer = peers.request(node, RequestKind::Ask, body, Q::TIMEOUT).await?;

@@ -37,7 +37,7 @@ struct Early {
 }
 
 /// The way out for the partitions of this node.
-pub struct Links {
+pub(crate) struct Links {
     node: NodeId,
     /// Absent of a node that is alone.
     peers: OnceLock<Peers>,
@@ -74,7 +74,7 @@ impl Links {
     }
 
     /// The links themselves; `None` of a node that is alone.
-    pub fn peers(&self) -> Option<&Peers> {
+    pub(crate) fn peers(&self) -> Option<&Peers> {
         self.peers.get()
     }
 

@@ -30,7 +30,7 @@ impl ControllerShell {
 
     /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
     /// waits, and no longer than the caller. What was begun is finished all the same.
-    pub async fn executed(
+    pub(crate) async fn executed(
         &self,
         caller: &Caller,
         command: Command,
@@ -116,7 +116,7 @@ impl ControllerShell {
     }
 
     /// Hands out a producer id that no other producer has, now or later.
-    pub async fn next_producer_id(
+    pub(crate) async fn next_producer_id(
         &self,
         block: &Mutex<ProducerIdBlock>,
         now: TimestampMs,

@@ -84,7 +84,7 @@ pub struct Executed {
 }
 
 /// The controller with its log and what it publishes.
-pub struct ControllerShell {
+pub(crate) struct ControllerShell {
     state: Arc<Mutex<Option<ControllerState>>>,
     handle: ArcSwap<PartitionHandle>,
     /// What the log was opened with, if it is one of several replicas.
@@ -136,7 +136,7 @@ impl Hold {
 
 /// Producer ids that were reserved in the metadata log and are handed out one by one.
 #[derive(Debug, Default)]
-pub struct ProducerIdBlock {
+pub(crate) struct ProducerIdBlock {
     next: i64,
     end: i64,
 }
@@ -209,7 +209,7 @@ impl ControllerShell {
     }
 
     /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
-    pub async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
+    pub(crate) async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
         let mut imagined = match self.state.lock().await.as_ref() {
             Some(state) => state.controller.clone(),
             None => return Err(CommandError::Stopping),

@@ -9,7 +9,7 @@ use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSAC
 use super::cores::{Kind, Runtime};
 
 /// All coordinators of groups.
-pub(crate) type Groups = Runtime<GroupCoordinator>;
+pub type Groups = Runtime<GroupCoordinator>;
 
 pub(super) static GROUPS: Kind<GroupCoordinator> = Kind {
     name: "group",

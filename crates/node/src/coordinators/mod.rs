@@ -27,7 +27,7 @@ use tailrace_coordination::share::ShareCoordinator;
 pub(crate) use clock::SteadyClock;
 pub use cores::Runtime;
 pub use failure::CoordinatorFailure;
-pub(crate) use kinds::Groups;
+pub use kinds::Groups;
 pub use kinds::Transactions;
 use kinds::{GROUPS, SHARES, TRANSACTIONS};
 pub(crate) use marker_writers::MarkerWriters;
@@ -36,15 +36,15 @@ pub use shard::{MarkerFailure, Pending};
 pub use transactions::{append_any_marker, committed};
 
 /// All coordinators of a server.
-pub struct Coordinators {
+pub(crate) struct Coordinators {
     /// Groups and their offsets.
-    pub groups: Groups,
+    pub(crate) groups: Groups,
     /// Of transactions.
-    pub transactions: Transactions,
+    pub(crate) transactions: Transactions,
     /// Who completes transactions.
     pub(crate) marker_writers: MarkerWriters,
     /// What is kept of share groups.
-    pub shares: Runtime<ShareCoordinator>,
+    pub(crate) shares: Runtime<ShareCoordinator>,
 }
 
 impl Coordinators {

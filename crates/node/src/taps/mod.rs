@@ -118,7 +118,7 @@ struct Tap {
 }
 
 /// All sinks of a server.
-pub struct Taps(Box<[Tap]>);
+pub(crate) struct Taps(Box<[Tap]>);
 
 impl Taps {
     /// # Panics
@@ -135,7 +135,7 @@ impl Taps {
     }
 
     /// Who wants the topic's records. `known_to`: a sink that has them already, since it appends them.
-    pub fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> WantedBy {
+    pub(crate) fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> WantedBy {
         let wants = |tap: &Tap| known_to != Some(tap.sink.name()) && tap.sink.wants(topic);
         let bits = self.0.iter().enumerate().filter(|(_, tap)| wants(tap)).map(|(number, _)| 1 << number);
         WantedBy(bits.sum())
