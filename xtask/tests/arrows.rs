@@ -1,6 +1,7 @@
 //! The layers of the workspace: which crate may use which. ARCHITECTURE.md has the same list in prose.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Allowed arrows; everyone may use `types`.
@@ -22,10 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The real world.
     ("runtime", &["env", "config", "log"]),
     ("peers", &["env", "replication", "runtime"]),
-    (
-        "node",
-        &["env", "coordination", "metadata", "config", "peers", "runtime", "replication", "log", "records"],
-    ),
+    ("node", &["env", "coordination", "metadata", "config", "peers", "replication", "log", "records"]),
     // Fronts know a node and their own protocol. None of them knows another one.
     (
         "kafka",
@@ -71,8 +69,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that may use tokio.
-const TOKIO: &[&str] =
-    &["env", "runtime", "peers", "node", "kafka", "nats", "http", "server", "bench", "tailrace"];
+const TOKIO: &[&str] = &["env", "runtime", "peers", "kafka", "nats", "http", "server", "bench", "tailrace"];
 
 #[test]
 fn only_the_listed_arrows_exist() {
@@ -104,6 +101,89 @@ fn only_the_listed_arrows_exist() {
         }
     }
     assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
+}
+
+/// Rooms that wait, spawn and read clocks through `env` alone; and their files that hold sockets, which may use tokio for those.
+const OVER_ENV: &[(&str, &[&str])] = &[
+    ("node", &[]),
+    (
+        "peers",
+        &[
+            "accept.rs",
+            "handshake.rs",
+            "incoming.rs",
+            "outgoing.rs",
+            "port.rs",
+            "reader.rs",
+            "session.rs",
+            "stream.rs",
+            "tls.rs",
+        ],
+    ),
+    ("kafka", &["listener.rs", "outbox/plain.rs", "outbox/tls.rs"]),
+    ("nats", &["connection.rs", "input.rs", "listener.rs", "outbuf.rs", "secure.rs", "websocket/stream.rs"]),
+    ("http", &["lib.rs"]),
+];
+
+/// Parts of tokio that have no world: traits and sockets. Nothing that waits for time, or starts something.
+const OF_SOCKETS: &[&str] = &["tokio::io", "tokio::net", "tokio_rustls::"];
+
+#[test]
+fn node_and_fronts_use_the_world_through_env() {
+    let mut seen = 0;
+    for (krate, with_sockets) in OVER_ENV {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(krate).join("src");
+        for file in rust_files(&folder) {
+            let name = file.strip_prefix(&folder).unwrap().display().to_string();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let found = world_without_env(&text, with_sockets.contains(&name.as_str()));
+            assert!(found.is_empty(), "{krate}/src/{name}: {found:?}: ask tailrace_env");
+            seen += 1;
+        }
+    }
+    assert!(seen > 200, "{seen} files were read");
+}
+
+/// The lines that use a world without asking `env` for it. Tests are the world's own.
+fn world_without_env(text: &str, has_sockets: bool) -> Vec<String> {
+    let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let code = shipped.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let is_bad = |line: &&str| {
+        let uses_tokio = line.contains("tokio::") || line.contains("use tokio");
+        let allowed = has_sockets && OF_SOCKETS.iter().any(|part| line.contains(part));
+        (uses_tokio && !allowed) || line.contains("std::time") || line.contains("std::thread")
+    };
+    code.filter(is_bad).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_clock_a_task_and_a_thread_are_seen() {
+    for line in
+        ["use tokio::time;", "tokio::spawn(work);", "use std::time::Instant;", "std::thread::sleep(x);"]
+    {
+        assert_eq!(world_without_env(line, true), [line]);
+    }
+    assert!(world_without_env("use tokio::net::TcpStream;", true).is_empty());
+    assert_eq!(world_without_env("use tokio::net::TcpStream;", false).len(), 1);
+    assert!(world_without_env("use tailrace_env::time; // not tokio::time", false).is_empty());
+}
+
+/// The files of a folder and of those in it, without those of tests.
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("it can be read").path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        if ["tests", "testing", "fuzzing"].contains(&stem) {
+            continue;
+        }
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
 }
 
 fn short(name: &str) -> &str {

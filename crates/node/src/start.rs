@@ -14,10 +14,8 @@ use tailrace_env::task::JoinHandle;
 use tailrace_env::time::wall_clock;
 use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_metadata::{ControlError, RegisterNode};
-use tailrace_peers::{PeerTls, Peers};
+use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
 use tailrace_replication::raft::ReplicaOptions;
-use tailrace_runtime::tls::TlsError;
-use tailrace_runtime::{ListenError, listen};
 use tailrace_types::NodeId;
 
 use crate::cleaner::Cleaner;
@@ -210,9 +208,9 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
             // Told before anybody is asked: a node that others cannot reach is of no use to them.
             let registration = cluster::registration(&config, &addresses.ok_or(StartError::NoAddresses)?)?;
             let registration = RegisterNode { renews, ..registration };
-            let (tls, listener) = (peer_tls(&config)?, listen("cluster.listen", address).await?);
+            let (tls, port) = (peer_tls(&config)?, Port::open("cluster.listen", address).await?);
             let entered =
-                cluster::enter(&mut own, &config, listener, tls, &registry, link_user.clone(), registration);
+                cluster::enter(&mut own, &config, port, tls, &registry, link_user.clone(), registration);
             Some(entered.await?)
         }
     };

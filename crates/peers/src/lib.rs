@@ -25,6 +25,7 @@ mod incoming;
 mod link;
 mod metrics;
 mod outgoing;
+mod port;
 mod presence;
 mod quiet;
 mod reader;
@@ -47,10 +48,12 @@ use tailrace_env::sync::watch;
 use tailrace_env::task::JoinHandle;
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
-use tokio::net::TcpListener;
 
 pub use error::PeerError;
 pub use handshake::Refusal;
+pub use port::Port;
+pub use tailrace_runtime::ListenError;
+pub use tailrace_runtime::tls::TlsError;
 pub use tls::PeerTls;
 pub use types::{
     BoxFuture, Identity, LEVELS, NatsFrame, NatsReceiver, NatsUnsent, PeerIdentity, PeerNode, PeerOptions,
@@ -112,8 +115,8 @@ impl Peers {
 
     /// Accepts connections until [`Peers::stop`], and hands everything that arrives, on any connection, to `receiver`. Nodes
     /// are dialled from now on.
-    pub fn serve(&self, listener: TcpListener, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
-        let accepting = accept::serve(listener, Arc::clone(&self.shared), Arc::clone(&receiver));
+    pub fn serve(&self, port: Port, receiver: Arc<dyn PeerReceiver>) -> JoinHandle<()> {
+        let accepting = accept::serve(port.0, Arc::clone(&self.shared), Arc::clone(&receiver));
         let task = self.shared.spawner.spawn(accepting);
         let mut wanted = self.shared.wanted();
         wanted.receiver = Some(receiver);

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tailrace_config::BrokerConfig;
 use tailrace_metadata::RegisterNode;
 use tailrace_types::{NodeId, ReplicaId, TopicId};
-use tokio::net::TcpListener;
 
 use super::errors::ClusterError;
 use super::format::{FORMAT, FORMAT_ALONE};
@@ -19,7 +18,7 @@ use super::registration::reachable;
 use crate::controller::topic_partition;
 use tailrace_env::metrics::Metrics;
 use tailrace_env::random;
-use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers};
+use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers, Port};
 
 /// The identity of an open data folder.
 pub(crate) struct Own {
@@ -140,13 +139,13 @@ impl Entered {
 pub(crate) async fn enter(
     own: &mut Own,
     config: &BrokerConfig,
-    listener: TcpListener,
+    port: Port,
     tls: Option<Arc<PeerTls>>,
     metrics: &Metrics,
     link_user: Option<Arc<dyn LinkUser>>,
     registration: RegisterNode,
 ) -> Result<Entered, ClusterError> {
-    let bound = listener.local_addr().map_err(|error| ClusterError::File {
+    let bound = port.address().map_err(|error| ClusterError::File {
         action: "listen for",
         path: PathBuf::from("cluster.listen"),
         error: error.to_string(),
@@ -175,7 +174,7 @@ pub(crate) async fn enter(
     let receiver = Arc::new(Receiver::new(link_user));
     let cluster_id = known.as_ref().map(|_| own.cluster_id().to_owned());
     receiver.set_status(Status { node: config.node_id, cluster_id, address: Some(address.clone()) });
-    drop(peers.serve(listener, Arc::clone(&receiver) as _));
+    drop(peers.serve(port, Arc::clone(&receiver) as _));
     let is_new = known.is_none();
     if let Some(before) = before.filter(|_| registration.renews) {
         let registration = RegisterNode { replica: Some(ReplicaId(before.replica)), ..registration };

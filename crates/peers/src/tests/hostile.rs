@@ -152,7 +152,7 @@ async fn a_flood_of_messages_is_handed_on_whole() {
     let counting = Arc::new(Counting(0.into()));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     one.address = listener.local_addr().unwrap();
-    let _accepting = one.peers.serve(listener, Arc::clone(&counting) as Arc<dyn PeerReceiver>);
+    let _accepting = one.peers.serve(Port(listener), Arc::clone(&counting) as Arc<dyn PeerReceiver>);
     let mut raw = Raw::link(&one, 2).await;
     let message = raft_frame(&append(2, 1, 1, &[0; 1000]));
     for _ in 0..20_000 {

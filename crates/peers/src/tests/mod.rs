@@ -161,7 +161,7 @@ impl Setup {
         let (sender, events) = mpsc::unbounded_channel();
         let recorder = Arc::new(Recorder { events: sender, handler: self.handler });
         let receiver = Arc::downgrade(&recorder);
-        let accepting = peers.serve(listener, recorder);
+        let accepting = peers.serve(Port(listener), recorder);
         Node { node: NodeId(self.node), peers, address, events, accepting, metrics, receiver }
     }
 }

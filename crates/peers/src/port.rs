@@ -1,0 +1,29 @@
+//! The port on which a node listens for other nodes.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tailrace_runtime::{ListenError, listen};
+use tokio::net::TcpListener;
+
+/// A port for nodes. Connections wait until [`Peers::serve`](crate::Peers::serve).
+#[derive(Debug)]
+pub struct Port(pub(super) TcpListener);
+
+impl Port {
+    /// Listens on HOST:PORT, the value of the setting `key`.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub async fn open(key: &'static str, address: &str) -> Result<Self, ListenError> {
+        listen(key, address).await.map(Self)
+    }
+
+    /// Where it listens; with the port that was picked where 0 was asked for.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
