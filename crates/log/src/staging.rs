@@ -91,7 +91,8 @@ impl<D: Disk> Staging<D> {
             Some(current) => (current.received(), &current.info),
             None => (0, self.waiting.front()?),
         };
-        Some((self.done.len(), position, info.bytes.saturating_sub(position)))
+        let left = info.bytes.checked_sub(position);
+        Some((self.done.len(), position, left.expect("no more is taken than was announced")))
     }
 
     /// One past the last offset that has arrived.
