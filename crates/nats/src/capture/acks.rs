@@ -62,6 +62,8 @@ pub(super) enum Failure {
     Halted,
     #[error("{}", .0.description)]
     Unmet(Unmet),
+    #[error("a bug of the server: building the batch panicked; see the server's log")]
+    Panicked,
 }
 
 impl Failure {
@@ -79,6 +81,7 @@ impl Failure {
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
             Self::Unmet(_) => "unmet_demand",
+            Self::Panicked => "panicked",
         }
     }
 

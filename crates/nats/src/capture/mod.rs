@@ -201,7 +201,10 @@ async fn store(
     let compressed = topic.stored_compression().is_some();
     let (header, bytes) = if compressed && builder.bytes_estimate() > COMPRESS_INLINE_BYTES {
         let built = task::spawn_blocking(move || builder.build_with_header()).await;
-        built.map_err(|_| Failure::Gone)?
+        built.map_err(|error| {
+            tracing::error!(partition = %handle.id, %error, "building a batch panicked");
+            Failure::Panicked
+        })?
     } else {
         builder.build_with_header()
     };

@@ -55,6 +55,10 @@ impl Live {
             let mut out = Vec::new();
             decompress(compression, &packed, bytes_max, &mut out).map(|()| Bytes::from(out))
         });
-        Ok(unpacked.await.map_err(|_| NotTaken::Failed)??)
+        let unpacked = unpacked.await.map_err(|error| {
+            tracing::error!(%error, "a bug of the server: expanding a batch panicked");
+            NotTaken::Failed
+        });
+        Ok(unpacked??)
     }
 }

@@ -32,6 +32,8 @@ enum Skipped {
     Unread(ReadFailure),
     Disk(std::io::Error),
     NotTaken(NotTaken),
+    /// A bug of the server: reading it back panicked.
+    Panicked,
 }
 
 impl Taps {
@@ -135,7 +137,7 @@ fn skip_damaged(
     skipped: (Offset, Offset),
     range: &DamagedRange,
 ) {
-    sink.skipped(u64::try_from(skipped.1.get() - skipped.0.get()).unwrap_or(0));
+    sink.skipped(skipped.1.get().abs_diff(skipped.0.get()));
     let name = sink.name();
     tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
 }
@@ -157,7 +159,10 @@ async fn read(
         slice.read()
     } else {
         let read = task::spawn_blocking(move || slice.read()).await;
-        read.map_err(|_| Skipped::Gone)?
+        read.map_err(|error| {
+            tracing::error!(partition = %partition.id, %error, "a bug of the server: reading back what was appended panicked");
+            Skipped::Panicked
+        })?
     };
     let bytes = bytes.map_err(Skipped::Disk)?;
     Ok(Some((Committed { bytes, from: at, aborted }, next)))

@@ -18,7 +18,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tailrace_env::task;
+use tailrace_env::{panics, task};
 
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
@@ -29,6 +29,7 @@ use super::PartitionHandle;
 use super::lock::{Core, Guard};
 use super::waiters::lock;
 use crate::disk::NodeDisk;
+use crate::partitions::failure::AppendFailure;
 use tailrace_env::time::wall_clock;
 
 /// What of a partition is compared before and after a change.
@@ -63,7 +64,7 @@ impl Marks {
 #[must_use]
 enum Effects {
     /// The core panicked, and is gone.
-    OutOfService,
+    OutOfService { reason: String },
     Changed {
         appended_bytes: u64,
         is_sync_due: bool,
@@ -186,19 +187,19 @@ impl PartitionHandle {
         }));
         match changed {
             Ok((result, effects)) => Some((Some(result), effects)),
-            Err(_) => {
+            Err(panic) => {
                 *slot = None;
-                Some((None, Effects::OutOfService))
+                Some((None, Effects::OutOfService { reason: panics::reason_of(&*panic).to_owned() }))
             }
         }
     }
 
     fn act(self: &Arc<Self>, effects: Effects) {
-        let Effects::Changed { appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted } = effects
-        else {
-            tracing::error!(partition = %self.id, "a change of the partition panicked: it is taken out of service");
-            self.sleep.set_gone();
-            return self.stop_waiters();
+        let (appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted) = match effects {
+            Effects::Changed { appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted } => {
+                (appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted)
+            }
+            Effects::OutOfService { reason } => return self.note_panic(reason),
         };
         if appended_bytes > 0 {
             self.context.dirty.appended(appended_bytes);
@@ -223,6 +224,24 @@ impl PartitionHandle {
             None if have_marks_moved => self.marks_moved(),
             None => {}
         }
+    }
+
+    /// What is done for the partition without its core, as a sync, has panicked: nobody knows what became of it. Blocks until the core is
+    /// free.
+    pub(crate) fn take_out_of_service(self: &Arc<Self>, reason: &str) {
+        drop(self.core.0.blocking_lock().take());
+        self.note_panic(reason.to_owned());
+    }
+
+    fn note_panic(&self, reason: String) {
+        tracing::error!(
+            partition = %self.id, %reason,
+            "a bug of the server: work on the partition panicked, and it is taken out of service"
+        );
+        // The first one says what was wrong.
+        let _ = self.panic.set(format!("a bug of the server, it panicked: {reason}"));
+        self.sleep.set_gone();
+        self.stop_waiters();
     }
 
     /// Under the lock after a change: sends the replica's messages, in their order, and tells of leadership won or lost.
@@ -333,8 +352,19 @@ impl PartitionHandle {
 
     /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
     pub(crate) fn halted(&self) -> Option<String> {
+        if let Some(panic) = self.panic.get() {
+            return Some(panic.clone());
+        }
         let reason = || self.try_look(|core| core.halted().map(str::to_owned)).flatten();
         self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
+    }
+
+    /// Why nothing was done where there is no core: a bug of the server, or the partition was closed or deleted.
+    pub(crate) fn absent(&self) -> AppendFailure {
+        match self.panic.get() {
+            Some(reason) => AppendFailure::Refused(AppendError::Halted { reason: reason.clone() }),
+            None => AppendFailure::Gone,
+        }
     }
 
     /// Marks the partition as no longer writable and tells everyone who waits.
