@@ -182,4 +182,15 @@ mod tests {
         assert!(table.lock().addresses.is_empty());
         assert_eq!(table.lock().bytes, 0);
     }
+
+    #[test]
+    #[should_panic(expected = "1048576 bytes are let go of 5 that 10.0.0.1 holds")]
+    fn no_more_is_let_go_than_is_held() {
+        tailrace_runtime::install();
+        let table = Arc::new(HalfRead::default());
+        let _held = table.hold(address(1), MIB, Instant::now(), Waker::noop());
+        for of_address in table.lock().addresses.values_mut() {
+            of_address.bytes = 5;
+        }
+    }
 }

@@ -175,7 +175,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let metrics = Arc::new(NodeMetrics::default());
     registry.add(|registry| metrics.register_into(registry));
     let space = DiskSpace::new(disk.clone());
-    let store = LogStore::new(disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
+    let store = LogStore::new(disk, config.tailrace_open_segments_max as usize);
     let links = Arc::new(Links::new(config.node(), config.tailrace_raft_election_ticks));
     for leftover in remove_leftovers(store.disk(), &data_dir)? {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");

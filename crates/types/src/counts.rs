@@ -19,6 +19,17 @@ pub const fn i64_of(number: usize) -> i64 {
     number as i64
 }
 
+/// Takes `number` off a count.
+///
+/// # Panics
+/// If there are not as many of `what`. The count is as it was.
+pub fn take_off(count: &mut usize, number: usize, what: &str) {
+    match count.checked_sub(number) {
+        Some(left) => *count = left,
+        None => panic!("{number} go of {count} {what}"),
+    }
+}
+
 /// How many of something there are at the moment, counted by those who come and go, and read by anybody.
 #[derive(Debug)]
 pub struct Tally {
@@ -78,6 +89,17 @@ mod tests {
         let tally = Tally::of("connections");
         tally.add(1);
         tally.take_off(2);
+    }
+
+    #[test]
+    fn a_count_that_is_wrong_is_left_alone() {
+        let mut count = 3;
+        take_off(&mut count, 1, "guests");
+        let wrong =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| take_off(&mut count, 3, "guests")));
+        let reason = wrong.expect_err("there are two");
+        assert_eq!(reason.downcast_ref::<String>().map(String::as_str), Some("3 go of 2 guests"));
+        assert_eq!(count, 2);
     }
 
     #[test]

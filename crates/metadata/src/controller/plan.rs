@@ -103,6 +103,7 @@ fn placed(image: &MetadataImage, create: &CreateTopic) -> Result<Placement, Cont
 
 /// The client has chosen the nodes.
 fn assigned(image: &MetadataImage, assignment: &[Vec<NodeId>]) -> Result<Placement, ControlError> {
+    // Whatever a client asks for: the limits refuse what is too much.
     let partitions = i32::try_from(assignment.len()).unwrap_or(i32::MAX);
     if partitions == 0 {
         return Err(ControlError::InvalidPartitions { found: 0 });

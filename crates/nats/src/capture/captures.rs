@@ -29,7 +29,7 @@ impl Captures {
         let acks_max = config.tailrace_nats_capture_acks_max;
         Self {
             bindings: Bindings::default(),
-            acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
+            acks: Arc::new(Semaphore::new(acks_max as usize)),
             acks_max,
             started: Instant::now(),
             log_again_at: AtomicU64::new(0),

@@ -83,8 +83,7 @@ impl CaptureBurst {
         let Self { lanes, refused, scratch, current: Some((_, topic)), now, .. } = self else { return };
         let now = *now.get_or_insert_with(wall_clock);
         scratch.with(message, |record| {
-            let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
-            let partition = partition_of_key(record.key, partitions);
+            let partition = partition_of_key(record.key, topic.partition_count().unsigned_abs());
             let reply = message.reply.filter(|_| topic.config.tailrace_subjects_ack);
             if let Some(unmet) = unmet_of(message, |name| acks::is_stream(topic, partition, name)) {
                 let replies = Replies::of_one(reply);
@@ -172,8 +171,8 @@ fn relay(
     builder: BatchBuilder,
     replies: Replies,
 ) -> Option<oneshot::Receiver<()>> {
-    let group =
-        RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
+    let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
+    let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
     let own = Arc::clone(server);
     let told = move |stored: Result<Offset, NotRelayed>| match stored {

@@ -74,7 +74,7 @@ impl ControllerShell {
             self.close_partition(&slots[number.0 as usize], topic, *number, node).await;
         }
         let (from, opened_topic) = (slots.len(), Arc::clone(topic));
-        let crowd = usize::try_from(topic.partitions).unwrap_or(0).saturating_sub(from);
+        let crowd = topic.partition_count().saturating_sub(from);
         let (opener, broker) = (self.opener.of_many(crowd), Arc::clone(image.broker()));
         let opened = task::spawn_blocking(move || {
             let all = opened_topic.topic_partitions();

@@ -23,7 +23,7 @@ use tailrace_env::{panics, task};
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{AppendError, Policy, SyncTicket};
-use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use super::PartitionHandle;
 use super::lock::{Core, Guard};
@@ -37,18 +37,49 @@ struct Marks {
     high_watermark: HighWatermark,
     last_stable_offset: Offset,
     log_start: Offset,
+    log_end: LogEnd,
     appended_bytes: u64,
     rolls: u64,
     sync_due: bool,
 }
 
 impl Marks {
+    /// What holds after every change, whatever it was.
+    ///
+    /// # Panics
+    /// If it does not.
+    fn assert_follow(&self, before: &Self) {
+        let (committed, stable, end) = (self.high_watermark, self.last_stable_offset, self.log_end);
+        assert!(
+            stable <= committed.offset()
+                && committed.offset() <= end.offset()
+                && self.log_start <= end.offset(),
+            "last stable offset {stable}, high watermark {committed} and log start {} of a log that ends at {end}",
+            self.log_start
+        );
+        assert!(
+            committed >= before.high_watermark && stable >= before.last_stable_offset,
+            "high watermark {committed} and last stable offset {stable}, after {} and {}",
+            before.high_watermark,
+            before.last_stable_offset
+        );
+        assert!(
+            self.appended_bytes >= before.appended_bytes && self.rolls >= before.rolls,
+            "{} bytes and {} segments were written, and before {} and {}",
+            self.appended_bytes,
+            self.rolls,
+            before.appended_bytes,
+            before.rolls
+        );
+    }
+
     fn of(partition: &PartitionHandle, core: &Core) -> Self {
         let reader = &partition.reader;
         Self {
             high_watermark: reader.high_watermark(),
             last_stable_offset: reader.last_stable_offset(),
             log_start: reader.log_start(),
+            log_end: reader.log_end(),
             appended_bytes: reader.log().appended_bytes(),
             rolls: reader.log().rolls(),
             sync_due: core.sync_due(),
@@ -182,6 +213,8 @@ impl PartitionHandle {
         let changed = catch_unwind(AssertUnwindSafe(|| {
             let before = Marks::of(self, core);
             let result = change(core);
+            // Before anybody is told of it.
+            Marks::of(self, core).assert_follow(&before);
             self.pass_on(core);
             (result, Effects::between(&before, &Marks::of(self, core), core.halted()))
         }));
@@ -375,5 +408,47 @@ impl PartitionHandle {
         self.waiting.answer_halted();
         self.waiting.end_asks();
         self.marks_moved();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(last_stable_offset: i64, high_watermark: i64, log_end: i64) -> Marks {
+        Marks {
+            high_watermark: HighWatermark(high_watermark),
+            last_stable_offset: Offset(last_stable_offset),
+            log_start: Offset(0),
+            log_end: LogEnd(log_end),
+            appended_bytes: 100,
+            rolls: 1,
+            sync_due: false,
+        }
+    }
+
+    #[test]
+    fn marks_move_forward() {
+        marks(1, 2, 3).assert_follow(&marks(0, 2, 9));
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "last stable offset 3, high watermark 2 and log start 0 of a log that ends at 4"
+    )]
+    fn the_last_stable_offset_is_not_beyond_the_high_watermark() {
+        marks(3, 2, 4).assert_follow(&marks(0, 0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "high watermark 2 and last stable offset 2, after 3 and 2")]
+    fn the_high_watermark_does_not_go_back() {
+        marks(2, 2, 4).assert_follow(&marks(2, 3, 4));
+    }
+
+    #[test]
+    #[should_panic(expected = "50 bytes and 1 segments were written, and before 100 and 1")]
+    fn what_was_written_stays_written() {
+        Marks { appended_bytes: 50, ..marks(1, 2, 3) }.assert_follow(&marks(1, 2, 3));
     }
 }
