@@ -210,7 +210,7 @@ impl<D: Disk> Staging<D> {
 
     /// Closes the segment that has arrived as a whole.
     fn finish(&mut self) -> Result<(), LogError> {
-        let Some(arriving) = self.current.as_ref() else { return Ok(()) };
+        let arriving = self.current.as_ref().expect("its last bytes have just come");
         let info = arriving.info;
         let path = self.path(&info, Kind::Log);
         if !arriving.pending.is_empty() || arriving.rows != info.rows || self.next_offset != info.end_offset {

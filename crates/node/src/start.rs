@@ -434,8 +434,15 @@ async fn remember_nodes(node: Arc<Node>, mut own: Own) {
                 let remembered = own.remember(nodes);
                 (own, remembered)
             });
-            let Ok((back, remembered)) = remembered.await else { return };
-            own = back;
+            let remembered = match remembered.await {
+                Ok((back, remembered)) => {
+                    own = back;
+                    remembered
+                }
+                Err(error) => {
+                    return tracing::error!(%error, "writing down where the nodes are panicked: it is not done any more");
+                }
+            };
             if let Err(error) = remembered {
                 tracing::warn!(%error, "where the nodes are could not be written down");
             }

@@ -80,7 +80,8 @@ impl CaptureBurst {
             self.current = Some((Arc::clone(binding), binding.topic()));
         }
         self.last = place;
-        let Self { lanes, refused, scratch, current: Some((_, topic)), now, .. } = self else { return };
+        let Self { lanes, refused, scratch, current, now, .. } = self;
+        let (_, topic) = current.as_ref().expect("it is this binding's by now");
         let now = *now.get_or_insert_with(wall_clock);
         scratch.with(message, |record| {
             let partition = partition_of_key(record.key, topic.partition_count().unsigned_abs());

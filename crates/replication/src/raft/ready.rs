@@ -186,11 +186,8 @@ impl<D: Disk> Replica<D> {
     pub(super) fn release(&mut self) {
         let strict = self.ledger().policy.durability == Durability::Strict;
         let durable = self.ledger().log.durable_end();
-        while let Some(written) = self.written.front() {
-            if strict && written.end.offset() > durable.offset() {
-                return;
-            }
-            let Some(written) = self.written.pop_front() else { return };
+        let is_durable = |written: &mut Written| !strict || written.end.offset() <= durable.offset();
+        while let Some(written) = self.written.pop_front_if(is_durable) {
             if self.engine(|node| node.on_persist_ready(written.number)).is_none() {
                 return;
             }
