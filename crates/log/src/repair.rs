@@ -276,6 +276,7 @@ fn bridge<D: Disk>(
         raft_index: RaftIndex(before.map_or(1, |row| row.2 + 1)),
         leader_epoch: before.map_or(tailrace_types::LeaderEpoch(0), |row| row.0),
         base_offset: next_offset,
+        // Whatever the bytes of the next batch say: a row that cannot be opens nothing.
         last_offset_delta: u32::try_from(next_base.0 - next_offset.0 - 1).unwrap_or(u32::MAX),
         record_count: 0,
         position: position as u32,

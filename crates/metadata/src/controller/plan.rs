@@ -110,6 +110,7 @@ fn assigned(image: &MetadataImage, assignment: &[Vec<NodeId>]) -> Result<Placeme
     }
     check_limits(image, partitions, partitions)?;
     let replicas = replicas::given(image, assignment, None)?;
+    // Each is a node that is registered: no cluster has as many.
     let replication_factor = i16::try_from(assignment[0].len()).unwrap_or(i16::MAX);
     Ok((partitions, replication_factor, replicas))
 }

@@ -151,6 +151,11 @@ impl TapQueue {
         next
     }
 
+    /// The task has ended before its work was over.
+    pub(crate) fn end(&self) {
+        self.lock().running = false;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         // What panics under this lock has found the queue to be wrong already.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

@@ -110,6 +110,7 @@ impl Taking<'_> {
             AcquireMode::RecordLimit => most.min(self.left),
             AcquireMode::BatchOptimized => most,
         };
+        // A limit beyond all offsets is none.
         last.min(first.saturating_add(i64::try_from(most).unwrap_or(i64::MAX)) - 1)
     }
 }
