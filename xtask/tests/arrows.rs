@@ -151,7 +151,9 @@ fn world_without_env(text: &str, has_sockets: bool) -> Vec<String> {
     let is_bad = |line: &&str| {
         let uses_tokio = line.contains("tokio::") || line.contains("use tokio");
         let allowed = has_sockets && OF_SOCKETS.iter().any(|part| line.contains(part));
-        (uses_tokio && !allowed) || line.contains("std::time") || line.contains("std::thread")
+        // Whether this thread unwinds is no question to a world.
+        let uses_thread = line.replace("std::thread::panicking", "").contains("std::thread");
+        (uses_tokio && !allowed) || line.contains("std::time") || uses_thread
     };
     code.filter(is_bad).map(str::to_owned).collect()
 }

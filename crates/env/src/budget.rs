@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use prometheus_client::metrics::gauge::Gauge;
+use tailrace_types::i64_of;
 
 /// Frames up to this size are read without asking the budget: a connection's read buffer holds as much anyway.
 pub const SMALL_FRAME_BYTES: usize = 64 * 1024;
@@ -77,7 +78,7 @@ impl RequestBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
-        // Nothing under this lock can panic half-way, so a poisoned one is still consistent.
+        // What is asserted under this lock is so before anything is changed: a poisoned one is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,11 +96,20 @@ impl RequestBudget {
 
     fn show(&self, state: &mut BudgetState) {
         state.most = state.most.max(state.used);
-        self.gauge.set(i64::try_from(state.used).unwrap_or(i64::MAX));
+        self.gauge.set(i64_of(state.used));
     }
 }
 
 impl BudgetState {
+    /// What is used once a reservation of `before` bytes has `after`.
+    ///
+    /// # Panics
+    /// If less than `before` is used.
+    fn used_with(&self, before: usize, after: usize) -> usize {
+        let others = self.used.checked_sub(before);
+        others.expect("a reservation is a part of what is used") + after
+    }
+
     /// The first in line looks again whether there is room for it.
     fn wake_first(&self) {
         if let Some((_, waker)) = self.line.front() {
@@ -163,15 +173,20 @@ impl Ticket {
                 Some((first, _)) => Some(*first) == self.number,
                 None => true,
             };
-        let has_room = state.used + step - reservation.bytes <= self.budget.total;
+        assert!(
+            reservation.bytes <= step && step <= whole,
+            "a step to {step} of {whole} bytes, with {} reserved",
+            reservation.bytes
+        );
+        let has_room = state.used_with(reservation.bytes, step) <= self.budget.total;
         if !is_first || (!has_room && state.has_guest && !reservation.is_guest) {
             self.number = Some(state.stand_in_line(self.number, cx.waker()));
             return Poll::Pending;
         }
         let bytes = if has_room { step } else { whole };
+        state.used = state.used_with(reservation.bytes, bytes);
         state.has_guest |= !has_room;
         reservation.is_guest |= !has_room;
-        state.used += bytes - reservation.bytes;
         reservation.bytes = bytes;
         if self.number.take().is_some() {
             state.line.pop_front();
@@ -208,7 +223,7 @@ impl Reservation {
     /// What was reserved turned out to be so much. More is taken without waiting: it is there already.
     pub fn set(&mut self, bytes: usize) {
         let mut state = self.budget.lock();
-        state.used = state.used - self.bytes + bytes;
+        state.used = state.used_with(self.bytes, bytes);
         self.bytes = bytes;
         self.budget.show(&mut state);
         state.wake_first();
@@ -218,10 +233,15 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut state = self.budget.lock();
-        state.used -= self.bytes;
+        let left = state.used.checked_sub(self.bytes);
+        state.used = left.unwrap_or(0);
         state.has_guest &= !self.is_guest;
         self.budget.show(&mut state);
+        // Also if the budget is wrong: others wait for it.
         state.wake_first();
+        drop(state);
+        // A panic while another one is under way would end the process.
+        assert!(left.is_some() || std::thread::panicking(), "more is given back of a budget than was taken");
     }
 }
 
@@ -340,5 +360,36 @@ mod tests {
         assert!(taken(&mut b, 1000).is_none());
         drop(small);
         assert!(taken(&mut b, 1000).is_some());
+    }
+
+    #[test]
+    fn a_count_that_is_wrong_is_a_panic_and_holds_nobody_up() {
+        let budget = budget();
+        let mut waits = budget.ticket();
+        let reservation = budget.take(90);
+        assert!(taken(&mut waits, 30).is_none());
+        budget.lock().used = 80;
+        let given_back = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(reservation)));
+        let reason = given_back.expect_err("less is used than was taken");
+        let reason = reason.downcast_ref::<&str>();
+        assert_eq!(reason, Some(&"more is given back of a budget than was taken"));
+        assert!(taken(&mut waits, 30).is_some(), "the budget goes on");
+    }
+
+    #[test]
+    #[should_panic(expected = "a reservation is a part of what is used")]
+    fn a_reservation_is_not_changed_in_a_budget_that_is_wrong() {
+        let budget = budget();
+        let mut reservation = budget.take(90);
+        // It is given back in the end, and then the panic is under way.
+        budget.lock().used = 80;
+        reservation.set(10);
+    }
+
+    #[test]
+    #[should_panic(expected = "a step to 60 of 50 bytes")]
+    fn a_step_beyond_the_frame_is_refused() {
+        let budget = budget();
+        grown(&mut budget.ticket(), &mut budget.take(10), 60, 50);
     }
 }

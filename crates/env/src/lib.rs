@@ -25,6 +25,7 @@ pub mod aside;
 pub mod budget;
 mod macros;
 pub mod metrics;
+pub mod panics;
 pub mod random;
 pub mod task;
 pub mod thread;

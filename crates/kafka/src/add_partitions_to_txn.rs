@@ -90,7 +90,8 @@ fn response(mut results: Vec<AddPartitionsToTxnResult>, version: i16) -> AddPart
     if version >= SEVERAL_FROM {
         return AddPartitionsToTxnResponse { results_by_transaction: results, ..Default::default() };
     }
-    let results_by_topic_v3_and_below = results.pop().unwrap_or_default().topic_results;
+    let results_by_topic_v3_and_below =
+        results.pop().expect("such a request names one transaction").topic_results;
     AddPartitionsToTxnResponse { results_by_topic_v3_and_below, ..Default::default() }
 }
 

@@ -54,6 +54,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
 
 /// Clients that ask in a version before [`LEVEL_ZERO_FROM`] cannot read a range that begins at 0.
 fn supported_features(version: i16, cluster_levels: Option<(u16, u16)>) -> Vec<SupportedFeatureKey> {
+    // Other nodes say which levels they speak.
     let level = |level: u16| i16::try_from(level).unwrap_or(i16::MAX);
     let cluster = cluster_levels.map(|(min, max)| (CLUSTER_LEVEL, (level(min), level(max))));
     let ranges = Feature::all().map(|feature| (feature.name(), feature.supported())).chain(cluster);

@@ -15,6 +15,7 @@ use tailrace_kafka_wire::messages::describe_log_dirs_response::{
 use crate::context::Context;
 use crate::lookup::replica;
 use tailrace_node::partitions::{Topic, TopicTable};
+use tailrace_types::{i64_of, usize_of};
 
 /// Partitions by topic; `None` stands for all.
 pub(crate) type TopicsToDescribe = Option<BTreeMap<String, BTreeSet<i32>>>;
@@ -75,7 +76,7 @@ fn sizes(topic: &Topic, indexes: impl IntoIterator<Item = i32>) -> Option<Descri
         let handle = replica(topic, index).ok()?;
         Some(DescribeLogDirsPartition {
             partition_index: index,
-            partition_size: i64::try_from(handle.reader.log().size_bytes()).unwrap_or(i64::MAX),
+            partition_size: i64_of(usize_of(handle.reader.log().size_bytes())),
             ..Default::default()
         })
     };

@@ -116,7 +116,7 @@ impl Page {
     fn stop_before(&mut self, name: &str, partition: usize) {
         self.response.next_cursor = Some(Cursor {
             topic_name: name.to_owned(),
-            partition_index: i32::try_from(partition).unwrap_or(i32::MAX),
+            partition_index: i32::try_from(partition).expect("partitions have numbers of 31 bits"),
             ..Default::default()
         });
     }

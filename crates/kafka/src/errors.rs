@@ -210,6 +210,7 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
         CommandError::Refused(error) => control_code(error),
         CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
         // Clients look for the controller anew and try again.
+        CommandError::Panicked => ErrorCode::UnknownServerError,
         CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
     }
 }

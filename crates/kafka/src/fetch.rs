@@ -300,7 +300,7 @@ fn partition_data(
             EpochEndOffset { epoch: epoch.get(), end_offset: end.get(), ..Default::default() };
     }
     if let Some(slice) = found.slice {
-        let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        let tag = u32::try_from(files.len()).expect("a request names fewer partitions");
         data.records = Records::External { bytes: slice.bytes(), tag };
         files.push(slice.extent);
     }

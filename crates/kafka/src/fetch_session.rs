@@ -6,12 +6,12 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::{Duration, Instant};
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchRequest};
+use tailrace_types::{Tally, i64_of};
 
 use crate::metrics::KafkaMetrics;
 use crate::partition_read::PartitionRead;
@@ -135,12 +135,12 @@ struct Session {
     order: VecDeque<Key>,
     last_used: Instant,
     /// Partitions of all sessions together.
-    all: Arc<AtomicUsize>,
+    all: Arc<Tally>,
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.partitions.len(), Ordering::Relaxed);
+        self.all.take_off(self.partitions.len() as u64);
     }
 }
 
@@ -150,14 +150,19 @@ pub struct FetchSessions {
     slots: usize,
     sessions: Mutex<HashMap<i32, Arc<Mutex<Session>>>>,
     /// Partitions that they remember together.
-    all: Arc<AtomicUsize>,
+    all: Arc<Tally>,
     metrics: Arc<KafkaMetrics>,
 }
 
 impl FetchSessions {
     /// Room for so many sessions.
     pub fn new(slots: usize, metrics: Arc<KafkaMetrics>) -> Self {
-        Self { slots, sessions: Mutex::default(), all: Arc::default(), metrics }
+        Self {
+            slots,
+            sessions: Mutex::default(),
+            all: Arc::new(Tally::of("partitions of fetch sessions")),
+            metrics,
+        }
     }
 
     /// Finds or makes the session that the request asks for, and what it wants to read now.
@@ -202,7 +207,7 @@ impl FetchSessions {
     }
 
     fn make(&self, wanted: &[PartitionWanted], version: i16) -> Option<(i32, Arc<Mutex<Session>>)> {
-        let all = self.all.load(Ordering::Relaxed) + wanted.len();
+        let all = self.all.size() + wanted.len();
         if wanted.is_empty() || wanted.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
             return None;
         }
@@ -229,14 +234,14 @@ impl FetchSessions {
     }
 
     fn count(&self, sessions: &HashMap<i32, Arc<Mutex<Session>>>) {
-        self.metrics.fetch_sessions.set(i64::try_from(sessions.len()).unwrap_or(i64::MAX));
+        self.metrics.fetch_sessions.set(i64_of(sessions.len()));
     }
 }
 
 /// A random id, so that a client of an earlier process does not hit upon another's session.
 fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
     for _ in 0..16 {
-        let id = i32::try_from(tailrace_env::random::u64() >> 33).unwrap_or(0);
+        let id = (tailrace_env::random::u64() >> 33) as i32;
         if id != 0 && !sessions.contains_key(&id) {
             return Some(id);
         }
@@ -245,7 +250,7 @@ fn unused_id(sessions: &HashMap<i32, Arc<Mutex<Session>>>) -> Option<i32> {
 }
 
 impl Session {
-    fn new(wanted: &[PartitionWanted], uses_ids: bool, all: &Arc<AtomicUsize>) -> Self {
+    fn new(wanted: &[PartitionWanted], uses_ids: bool, all: &Arc<Tally>) -> Self {
         let mut session = Self {
             next_epoch: 1,
             uses_ids,
@@ -265,7 +270,7 @@ impl Session {
             None => {
                 self.order.push_back(key.clone());
                 self.partitions.insert(key, Remembered { wanted, said: None });
-                self.all.fetch_add(1, Ordering::Relaxed);
+                self.all.add(1);
             }
         }
     }
@@ -285,7 +290,7 @@ impl Session {
         // Those that are known already count twice here; a client that comes so near the limit begins anew.
         let count = |held: usize| if added.is_empty() { 0 } else { held + added.len() };
         let is_too_large = count(self.partitions.len()) > SESSION_PARTITIONS_MAX
-            || count(self.all.load(Ordering::Relaxed)) > ALL_PARTITIONS_MAX;
+            || count(self.all.size()) > ALL_PARTITIONS_MAX;
         if is_too_large || !added.iter().all(|want| want.topic.is_short()) {
             return Err(ErrorCode::FetchSessionIdNotFound);
         }
@@ -295,7 +300,7 @@ impl Session {
             let key = topic_key(&topic.topic, topic.topic_id, version);
             for &partition in &topic.partitions {
                 if self.partitions.remove(&(key.clone(), partition)).is_some() {
-                    self.all.fetch_sub(1, Ordering::Relaxed);
+                    self.all.take_off(1);
                     forgotten = true;
                 }
             }
@@ -429,10 +434,10 @@ mod tests {
             session_id(&sessions, request(ids[0], 1, "u", 0..1)),
             Err(ErrorCode::FetchSessionIdNotFound)
         );
-        assert_eq!(sessions.all.load(Ordering::Relaxed), 400_000, "the session that grew too large is gone");
+        assert_eq!(sessions.all.size(), 400_000, "the session that grew too large is gone");
         assert_ne!(session_id(&sessions, request(0, 0, "t", 0..1)), Ok(0));
         assert_eq!(session_id(&sessions, request(ids[1], -1, "t", 0..1)), Ok(0));
-        assert_eq!(sessions.all.load(Ordering::Relaxed), 300_001);
+        assert_eq!(sessions.all.size(), 300_001);
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl HalfRead {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing under this lock can panic half-way.
+        // What is asserted under this lock is so before anything is changed.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,9 +107,17 @@ impl Table {
 
     fn remove(&mut self, address: IpAddr, number: u64) -> Option<Entry> {
         let of_address = self.addresses.get_mut(&address)?;
+        let bytes = of_address.held.get(&number)?.bytes;
+        // A panic while another one is under way would end the process.
+        assert!(
+            (of_address.bytes >= bytes && self.bytes >= of_address.bytes) || std::thread::panicking(),
+            "{bytes} bytes are let go of {} that {address} holds, and {} that all hold",
+            of_address.bytes,
+            self.bytes
+        );
         let entry = of_address.held.remove(&number)?;
-        of_address.bytes -= entry.bytes;
-        self.bytes -= entry.bytes;
+        of_address.bytes = of_address.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
         if of_address.held.is_empty() {
             self.addresses.remove(&address);
         }
@@ -173,5 +181,16 @@ mod tests {
         }
         assert!(table.lock().addresses.is_empty());
         assert_eq!(table.lock().bytes, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "1048576 bytes are let go of 5 that 10.0.0.1 holds")]
+    fn no_more_is_let_go_than_is_held() {
+        tailrace_runtime::install();
+        let table = Arc::new(HalfRead::default());
+        let _held = table.hold(address(1), MIB, Instant::now(), Waker::noop());
+        for of_address in table.lock().addresses.values_mut() {
+            of_address.bytes = 5;
+        }
     }
 }

@@ -47,6 +47,7 @@ pub(crate) fn check_assignment<'a>(
             check_replicas(replicas, node)?;
         }
     }
+    // Whatever a client names: what is too much is refused for its number, or later.
     let count = i32::try_from(partitions.len()).unwrap_or(i32::MAX);
     if partitions.iter().copied().ne(0..count) {
         return refuse("partitions should be a consecutive 0-based integer sequence".to_owned());

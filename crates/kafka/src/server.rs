@@ -13,6 +13,7 @@ use tailrace_env::aside::Aside;
 use tailrace_env::budget::RequestBudget;
 use tailrace_node::Node;
 use tailrace_runtime::tls::Tls;
+use tailrace_types::usize_of;
 
 /// Settings of every connection, fixed at start.
 #[derive(Clone, Copy, Debug)]
@@ -33,12 +34,11 @@ impl Limits {
         Self {
             request_bytes_max: i32::try_from(config.socket_request_max_bytes).unwrap_or(i32::MAX),
             other_bytes_max: i32::try_from(config.tailrace_request_other_max_bytes).unwrap_or(i32::MAX),
-            in_flight_max: usize::try_from(config.tailrace_connection_in_flight_max).unwrap_or(1),
+            in_flight_max: config.tailrace_connection_in_flight_max as usize,
             request_read_timeout: Duration::from_millis(config.tailrace_request_read_timeout_ms),
             response_write_timeout: Duration::from_millis(config.tailrace_response_write_timeout_ms),
             idle_max: Duration::from_millis(config.connections_max_idle_ms),
-            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
-                .unwrap_or(usize::MAX),
+            decompressed_bytes_max: usize_of(config.tailrace_decompressed_bytes_max),
         }
     }
 }

@@ -285,9 +285,8 @@ fn fill(
             return;
         }
     };
-    let tag = u32::try_from(files.len()).unwrap_or(u32::MAX);
-    // An extent lies in one segment, which is smaller than 4 GiB.
-    let bytes = u32::try_from(acquisition.extent.bytes()).unwrap_or(u32::MAX);
+    let tag = u32::try_from(files.len()).expect("a session has fewer partitions");
+    let bytes = u32::try_from(acquisition.extent.bytes()).expect("a segment is shorter than 2 GiB");
     data.records = Records::External { bytes, tag };
     files.push(acquisition.extent);
     let acquired = acquisition.batches.into_iter().map(|batch| AcquiredRecords {

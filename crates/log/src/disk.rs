@@ -8,6 +8,8 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
+use tailrace_types::usize_of;
+
 use crate::error::{IoContext, LogError};
 use crate::format::names;
 
@@ -211,7 +213,7 @@ pub fn read_file<D: Disk>(disk: &D, path: &Path, bytes_max: u64) -> io::Result<O
         let text = format!("{} has {bytes} bytes, more than {bytes_max}", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
-    let mut buf = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+    let mut buf = vec![0; usize_of(bytes)];
     let read = read_full_at(&file, &mut buf, 0)?;
     buf.truncate(read);
     Ok(Some(buf))

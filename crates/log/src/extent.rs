@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use tailrace_types::usize_of;
+
 use crate::disk::{Disk, DiskFile, read_full_at};
 use crate::segment::SegmentFiles;
 
@@ -93,7 +95,7 @@ impl<D: Disk> Extent<D> {
     /// As [`DiskFile::read_at`](crate::DiskFile::read_at).
     pub fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<usize> {
         let left = self.bytes.saturating_sub(at);
-        let wanted = buf.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let wanted = buf.len().min(usize_of(left));
         read_full_at(&self.files.log, &mut buf[..wanted], self.position + at)
     }
 }

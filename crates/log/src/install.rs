@@ -60,6 +60,12 @@ impl<D: Disk> Log<D> {
             end <= target.end_offset && next <= target.next_raft_index,
             "the log ends at {end}, raft index {next}: beyond the copy"
         );
+        assert!(
+            staging.next_offset() == target.end_offset || staging.done.is_empty(),
+            "a copy up to {} is put in place as one up to {}",
+            staging.next_offset(),
+            target.end_offset
+        );
         let result = self.exchange(&staging, target).and_then(|old| self.remove_old(&old));
         if let Err(error) = &result {
             self.poison(error.to_string());

@@ -44,6 +44,8 @@ mod headers;
 mod indexed;
 pub mod inspect;
 mod install;
+#[cfg(test)]
+mod invariants_test;
 mod known_damage;
 mod listing;
 mod lock;

@@ -89,6 +89,8 @@ impl<D: Disk> Log<D> {
         let (segment, rolled) = self.segment_for(batch, raft_index, now)?;
         let files = self.reader.files(&segment)?;
         let position = segment.bytes();
+        let segment_end = u64::from(position) + bytes.len() as u64;
+        assert!(segment_end <= SEGMENT_BYTES_MAX, "a segment of {segment_end} bytes");
         self.reserve(&files, position, bytes.len() as u64);
         let synced = segment.log_synced.load(Relaxed);
         let row = row_of(batch, raft_index, position, segment.max_timestamp(), synced);
@@ -102,7 +104,7 @@ impl<D: Disk> Log<D> {
         segment.publish(&row, now);
         self.reader.appended_bytes.fetch_add(bytes.len() as u64, Relaxed);
         let end = batch.next_offset();
-        self.reader.set_log_end(end);
+        self.reader.raise_log_end(end);
         self.next_raft_index = RaftIndex(raft_index.0 + 1);
         self.begin_epoch(batch.leader_epoch, batch.base_offset);
         Ok(Appended { log_end: LogEnd::from(end), rolled })
@@ -138,7 +140,9 @@ impl<D: Disk> Log<D> {
         Ok(())
     }
 
-    fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+    pub(crate) fn begin_epoch(&mut self, epoch: LeaderEpoch, start: Offset) {
+        let last = self.last_epoch;
+        assert!(epoch >= last, "the epoch went back from {last} to {epoch}");
         if epoch > self.last_epoch {
             self.last_epoch = epoch;
             self.epochs.assign(epoch, start);
@@ -187,8 +191,13 @@ impl<D: Disk> Log<D> {
     }
 
     /// Takes note that `plan.run()` succeeded. Plans that ran out of order, or before a truncation, are fine.
+    ///
+    /// # Panics
+    /// If the plan is of this log and covers what is not in it.
     pub fn mark_durable(&mut self, plan: &SyncPlan<D>) -> DurableEnd {
         if plan.generation == self.reader.generation.load(Acquire) {
+            let (covers, end) = (plan.covers(), self.log_end());
+            assert!(covers <= end, "{covers} is durable of a log that ends at {end}");
             self.durable_end = self.durable_end.max(plan.covers_offset().into());
         }
         self.durable_end

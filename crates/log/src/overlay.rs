@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+use tailrace_types::usize_of;
+
 use crate::disk::{DirEntry, Disk, DiskFile, OpenMode};
 use crate::lock::lock;
 
@@ -204,7 +206,7 @@ impl<D: Disk> DiskFile for OverlayFile<D> {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         let state = lock(&self.0.state);
         let left = state.len.saturating_sub(position);
-        let want = usize::try_from(left).unwrap_or(usize::MAX).min(buf.len());
+        let want = usize_of(left).min(buf.len());
         let is_plain = position + want as u64 <= state.below_len
             && state.pages.range(position - position % PAGE..position + want as u64).next().is_none();
         if let Some(below) = self.0.below.as_ref().filter(|_| is_plain) {

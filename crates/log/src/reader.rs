@@ -148,8 +148,34 @@ impl<D: Disk> LogReader<D> {
         &self.dir
     }
 
+    /// The log's writer has appended up to `end`.
+    ///
+    /// # Panics
+    /// If that is not beyond the end from before.
+    pub(crate) fn raise_log_end(&self, end: Offset) {
+        let before = self.log_end.swap(end.0, Release);
+        assert!(before < end.0, "an append moved the log end from {before} to {end}");
+    }
+
+    /// The log's writer has cut the log off at `end`, or put another log that ends there in its place.
+    ///
+    /// # Panics
+    /// If the log ends before it starts.
     pub(crate) fn set_log_end(&self, end: Offset) {
+        let start = self.log_start();
+        assert!(start <= end, "a log from {start} to {end}");
         self.log_end.store(end.0, Release);
+    }
+
+    /// What lies below `start` is not read any more.
+    ///
+    /// # Panics
+    /// If it went back, or beyond the log end.
+    pub(crate) fn raise_log_start(&self, start: Offset) {
+        let end = self.log_end();
+        assert!(start <= end.offset(), "the log start went to {start}, beyond the log end {end}");
+        let before = self.log_start.swap(start.0, Release);
+        assert!(before <= start.0, "the log start went back from {before} to {start}");
     }
 }
 

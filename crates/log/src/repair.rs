@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use tailrace_records::HEADER_BYTES;
-use tailrace_types::{Offset, RaftIndex, TimestampMs};
+use tailrace_types::{Offset, RaftIndex, TimestampMs, usize_of};
 
 use crate::compact::Unhurried;
 use crate::config::{LogConfig, PartitionIdentity};
@@ -175,7 +175,7 @@ fn copy_part<D: Disk>(disk: &D, file: &Path, into: &Path, bytes: Range<u64>) -> 
     let mut buf = vec![0; 1 << 20];
     let mut at = from;
     while at < upto {
-        let wanted = usize::try_from(upto - at).unwrap_or(usize::MAX).min(buf.len());
+        let wanted = usize_of(upto - at).min(buf.len());
         match read_full_at(&source, &mut buf[..wanted], at) {
             Ok(read) => copy.write_all_at(&[IoSlice::new(&buf[..read])], at - from).context("write", into)?,
             Err(error) if is_unreadable(&error) => {}
@@ -276,6 +276,7 @@ fn bridge<D: Disk>(
         raft_index: RaftIndex(before.map_or(1, |row| row.2 + 1)),
         leader_epoch: before.map_or(tailrace_types::LeaderEpoch(0), |row| row.0),
         base_offset: next_offset,
+        // Whatever the bytes of the next batch say: a row that cannot be opens nothing.
         last_offset_delta: u32::try_from(next_base.0 - next_offset.0 - 1).unwrap_or(u32::MAX),
         record_count: 0,
         position: position as u32,

@@ -246,7 +246,7 @@ impl<'a, D: Disk> Walk<'a, D> {
                             self.note_nowhere(nowhere.take(), header.base_offset);
                             (self.next_offset, self.last_epoch) = (header.next_offset(), header.leader_epoch);
                             self.batches += 1;
-                            self.records += u64::try_from(header.record_count).unwrap_or(0);
+                            self.records += header.records();
                             self.good_bytes += header.total_bytes() as u64;
                             let bytes = std::mem::replace(&mut spent, scanner.bytes_read);
                             pace.spend(scanner.bytes_read - bytes)?;

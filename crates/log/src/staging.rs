@@ -91,7 +91,8 @@ impl<D: Disk> Staging<D> {
             Some(current) => (current.received(), &current.info),
             None => (0, self.waiting.front()?),
         };
-        Some((self.done.len(), position, info.bytes.saturating_sub(position)))
+        let left = info.bytes.checked_sub(position);
+        Some((self.done.len(), position, left.expect("no more is taken than was announced")))
     }
 
     /// One past the last offset that has arrived.
@@ -209,7 +210,7 @@ impl<D: Disk> Staging<D> {
 
     /// Closes the segment that has arrived as a whole.
     fn finish(&mut self) -> Result<(), LogError> {
-        let Some(arriving) = self.current.as_ref() else { return Ok(()) };
+        let arriving = self.current.as_ref().expect("its last bytes have just come");
         let info = arriving.info;
         let path = self.path(&info, Kind::Log);
         if !arriving.pending.is_empty() || arriving.rows != info.rows || self.next_offset != info.end_offset {

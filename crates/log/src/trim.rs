@@ -5,7 +5,6 @@
 //! them to what a sync has promised behind them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Release;
 
 use tailrace_types::{HighWatermark, Offset, TimestampMs};
 
@@ -141,7 +140,7 @@ impl<D: Disk> Log<D> {
     pub fn raise_log_start(&mut self, offset: Offset) {
         let offset = offset.min(self.log_end().offset());
         if offset > self.log_start() {
-            self.reader.log_start.store(offset.0, Release);
+            self.reader.raise_log_start(offset);
             self.reader.damage.trim(offset);
             self.epochs.truncate_start(offset);
             self.publish_epochs();
@@ -223,10 +222,15 @@ impl<D: Disk> Log<D> {
     }
 
     /// Takes the oldest `going` segments off the list and moves the log start up to `start`.
-    fn trim(&mut self, going: usize, start: Offset, sections: Option<Sections>) -> Trim<D> {
+    pub(crate) fn trim(&mut self, going: usize, start: Offset, sections: Option<Sections>) -> Trim<D> {
         let list = self.reader.segments.load_full();
         let log_start = start.max(self.log_start());
-        self.reader.log_start.store(log_start.0, Release);
+        let gone = list[..going].last().map(|last| last.end_offset());
+        assert!(
+            gone.is_none_or(|gone| gone <= log_start),
+            "records from {log_start} on are kept, and a segment goes that reaches up to {gone:?}"
+        );
+        self.reader.raise_log_start(log_start);
         self.reader.damage.trim(log_start);
         let segments = list[..going].to_vec();
         if going > 0 {

@@ -20,7 +20,7 @@ use crate::segment::Segment;
 use crate::trim::remove_segment_files;
 
 /// Where the log is to end.
-struct Cut<D: Disk> {
+pub(crate) struct Cut<D: Disk> {
     /// Segments that stay, the last of them perhaps in part.
     list: SegmentList<D>,
     /// The segment that is shortened, as it was.
@@ -72,7 +72,7 @@ impl<D: Disk> Log<D> {
         result
     }
 
-    fn cut_at(&self, raft_index: RaftIndex) -> Result<Cut<D>, LogError> {
+    pub(crate) fn cut_at(&self, raft_index: RaftIndex) -> Result<Cut<D>, LogError> {
         let list = self.reader.segments.load_full();
         let stay = list.partition_point(|s| s.first_raft_index < raft_index);
         let mut cut = Cut {
@@ -92,6 +92,15 @@ impl<D: Disk> Log<D> {
                 continue;
             };
             let row = rows.get(last_row)?;
+            if row.next_offset() > cut.end || row.leader_epoch > self.last_epoch {
+                let reason = format!(
+                    "the row before raft index {raft_index} tells of offset {} and epoch {}, which the log does not reach",
+                    row.last_offset(),
+                    row.leader_epoch
+                );
+                let at = row_position(last_row);
+                return Err(LogError::damaged(&last.path(Kind::Index), at, reason));
+            }
             cut.end = row.next_offset();
             cut.last_row_epoch = row.leader_epoch;
             if keep < last.rows() {
@@ -105,7 +114,13 @@ impl<D: Disk> Log<D> {
         Ok(cut)
     }
 
-    fn carry_out(&mut self, cut: Cut<D>, raft_index: RaftIndex) -> Result<(), LogError> {
+    pub(crate) fn carry_out(&mut self, cut: Cut<D>, raft_index: RaftIndex) -> Result<(), LogError> {
+        let (end, next) = (self.log_end().offset(), self.next_raft_index);
+        assert!(
+            cut.end <= end && raft_index < next,
+            "a log that ends at {end}, raft index {next}, is cut off at {}, raft index {raft_index}",
+            cut.end
+        );
         let mut side_epochs = self.side.entries().iter().filter(|e| e.raft_index < raft_index);
         let last_side = side_epochs.next_back().map_or(LeaderEpoch::UNKNOWN, |e| e.leader_epoch);
         let mut epochs = EpochTable(self.epochs.0.clone());
@@ -137,7 +152,9 @@ impl<D: Disk> Log<D> {
         // What was rewritten or copied as a whole takes no more.
         self.active = cut.list.last().filter(|segment| !segment.is_closed()).cloned();
         self.next_raft_index = raft_index;
-        self.last_epoch = cut.last_row_epoch.max(last_side);
+        let last_epoch = cut.last_row_epoch.max(last_side);
+        assert!(last_epoch <= self.last_epoch, "cutting off epoch {} leaves {last_epoch}", self.last_epoch);
+        self.last_epoch = last_epoch;
         self.durable_end = self.durable_end.min(cut.end.into());
         self.remove_snapshots_after(cut.end)?;
         self.shorten_files(&cut)?;

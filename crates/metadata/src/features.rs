@@ -28,7 +28,7 @@ pub enum Feature {
 /// is what all registered nodes speak: so it is no [`Feature`].
 pub const CLUSTER_LEVEL: &str = "tailrace.cluster.level";
 
-/// A level of the protocol between nodes as it is kept.
+/// A level of the protocol between nodes as it is kept. Other nodes say which they speak: one that is too high for it is above all.
 pub(crate) fn stored_level(level: u16) -> i16 {
     i16::try_from(level).unwrap_or(i16::MAX)
 }

@@ -130,6 +130,22 @@ pub struct TopicImage {
 }
 
 impl TopicImage {
+    /// Number of partitions.
+    pub fn partition_count(&self) -> usize {
+        self.partitions.unsigned_abs() as usize
+    }
+
+    /// # Panics
+    /// If not each partition, and nothing else, has replicas.
+    pub(crate) fn assert_whole(&self) {
+        let (replicas, name) = (self.assignment.len(), &self.name);
+        assert!(
+            self.partitions > 0 && replicas == self.partition_count(),
+            "topic {name} has {} partitions, and replicas of {replicas}",
+            self.partitions
+        );
+    }
+
     /// True if it belongs to the broker.
     pub fn is_internal(&self) -> bool {
         is_internal_topic(self.name.as_str())
@@ -427,5 +443,27 @@ impl MetadataImage {
             lost: partition.lost.clone(),
             next_incarnation: partition.next_incarnation,
         }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "topic t has 2 partitions, and replicas of 1")]
+    fn each_partition_has_replicas() {
+        let broker = BrokerConfig::resolve(&BTreeMap::new(), &Default::default()).expect("defaults");
+        let topic = TopicImage {
+            name: TopicName::new("t").expect("the name is legal"),
+            id: TopicId([1; 16]),
+            partitions: 2,
+            replication_factor: 1,
+            created_at: TimestampMs(0),
+            overrides: BTreeMap::new(),
+            config: Arc::new(TopicConfig::resolve(&BTreeMap::new(), &broker).expect("defaults")),
+            assignment: Arc::new(vec![PartitionImage::new(vec![ReplicaId::new(NodeId(1), 1)])]),
+        };
+        topic.assert_whole();
     }
 }

@@ -3,6 +3,7 @@
 use tailrace_env::time::Duration;
 
 use tailrace_config::BrokerConfig;
+use tailrace_types::usize_of;
 
 use crate::outbuf::OutLimits;
 
@@ -29,7 +30,7 @@ pub(crate) struct NatsLimits {
 
 impl NatsLimits {
     pub(crate) fn of(config: &BrokerConfig) -> Self {
-        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let size = |bytes: u64| usize_of(bytes);
         let payload_max = size(config.tailrace_nats_max_payload_bytes.into());
         let pending_max = size(config.tailrace_nats_max_pending_bytes);
         Self {

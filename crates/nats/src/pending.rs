@@ -7,6 +7,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
+use tailrace_types::i64_of;
 
 use crate::front::NatsFront;
 
@@ -22,7 +23,7 @@ impl fmt::Debug for PendingCollector {
 impl Collector for PendingCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(front) = self.0.upgrade() else { return Ok(()) };
-        let pending = i64::try_from(front.pending_bytes()).unwrap_or(i64::MAX);
+        let pending = i64_of(front.pending_bytes());
         let help = "Bytes that wait for NATS clients, all together";
         ConstGauge::new(pending).encode(encoder.encode_descriptor(
             "nats_pending_bytes",

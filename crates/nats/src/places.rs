@@ -1,7 +1,6 @@
 //! Places for connections: how many there may be, and how many from one address.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -52,17 +51,36 @@ pub(crate) struct ConnectionPlace {
 impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut taken = lock(&self.places);
-        taken.count -= 1;
-        if let Entry::Occupied(mut of_address) = taken.by_address.entry(self.address) {
-            *of_address.get_mut() -= 1;
-            if *of_address.get() == 0 {
-                of_address.remove();
-            }
+        let (all, of_address) = (taken.count, taken.by_address.get(&self.address).copied());
+        let left = of_address.and_then(|count| count.checked_sub(1)).filter(|_| all > 0);
+        match left {
+            Some(0) => drop(taken.by_address.remove(&self.address)),
+            Some(left) => drop(taken.by_address.insert(self.address, left)),
+            // A second panic would end the process.
+            None => assert!(
+                std::thread::panicking(),
+                "a connection of {} goes, of {of_address:?} there and {all} in all",
+                self.address
+            ),
         }
+        taken.count = all.saturating_sub(1);
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing under these locks can panic half-way.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a connection of 10.0.0.1 goes, of None there and 1 in all")]
+    fn no_more_connections_go_than_there_are() {
+        let places = Places::default();
+        let _place = places.take(10, IpAddr::from([10, 0, 0, 1]), 10).unwrap();
+        lock(&places.0).by_address.clear();
+    }
 }

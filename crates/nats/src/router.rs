@@ -15,7 +15,7 @@ use tailrace_nats_wire::{Delivery, Message, decimal_digits, write_delivery};
 use tailrace_subjects::{
     Cache, Dialect, Limits, Pattern, PatternWord, SubscribeError, Subscription, TupleSpace,
 };
-use tailrace_types::TopicId;
+use tailrace_types::{Tally, TopicId, take_off};
 
 use crate::burst::Burst;
 use crate::capture::Binding;
@@ -411,19 +411,26 @@ fn size_of(delivery: &Delivery<'_>) -> DeliverySize {
 }
 
 /// How many subscriptions begin with which word: tells cheaply that nobody can be interested in a topic.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Interest {
-    wildcard: AtomicUsize,
+    wildcard: Tally,
     /// Entries of `words`: where nobody is subscribed, producers need no lock to see it.
     distinct: AtomicUsize,
     words: Mutex<HashMap<Box<[u8]>, usize>>,
+}
+
+impl Default for Interest {
+    fn default() -> Self {
+        let wildcard = Tally::of("subscriptions that begin with a wildcard");
+        Self { wildcard, distinct: AtomicUsize::default(), words: Mutex::default() }
+    }
 }
 
 impl Interest {
     /// Returns what [`Interest::remove`] needs.
     fn add(&self, pattern: &Pattern) -> Option<Box<[u8]>> {
         let Some(PatternWord::Literal(word)) = pattern.words().next() else {
-            self.wildcard.fetch_add(1, Ordering::AcqRel);
+            self.wildcard.add(1);
             return None;
         };
         let mut words = lock(&self.words);
@@ -439,22 +446,21 @@ impl Interest {
 
     fn remove(&self, word: Option<&[u8]>) {
         let Some(word) = word else {
-            self.wildcard.fetch_sub(1, Ordering::AcqRel);
+            self.wildcard.take_off(1);
             return;
         };
         let mut words = lock(&self.words);
-        if let Some(count) = words.get_mut(word) {
-            *count -= 1;
-            if *count == 0 {
-                words.remove(word);
-                self.distinct.store(words.len(), Ordering::Release);
-            }
+        let count = words.get_mut(word).expect("the first words of all subscriptions are counted");
+        take_off(count, 1, "subscriptions that begin with a word");
+        if *count == 0 {
+            words.remove(word);
+            self.distinct.store(words.len(), Ordering::Release);
         }
     }
 
     fn has(&self, word: &[u8]) -> bool {
         let some = self.distinct.load(Ordering::Acquire) > 0;
-        self.wildcard.load(Ordering::Acquire) > 0 || some && lock(&self.words).contains_key(word)
+        self.wildcard.get() > 0 || some && lock(&self.words).contains_key(word)
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tailrace_subjects::Pattern;
+use tailrace_types::take_off;
 
 /// Words that one step looks at: a longer pattern counts once for each so many.
 const WORDS_OF_STEP: usize = 32;
@@ -56,7 +57,7 @@ impl Shapes {
         // The table's and this one.
         if Arc::strong_count(&shape) == 2 {
             self.known.remove(&shape);
-            self.steps -= steps(&shape);
+            take_off(&mut self.steps, steps(&shape), "steps of shapes");
         }
     }
 }

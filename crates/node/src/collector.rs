@@ -8,6 +8,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use tailrace_env::panics;
+use tailrace_types::i64_of;
 
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, PartitionSlot};
@@ -37,7 +39,7 @@ type PartitionValue = fn(&PartitionHandle) -> i64;
 
 const PARTITION_GAUGES: &[(&str, &str, PartitionValue)] = &[
     ("log_bytes", "Bytes of record batches on disk", |p| number(p.reader.log().size_bytes())),
-    ("log_segments", "Segments", |p| i64::try_from(p.reader.log().segment_count()).unwrap_or(i64::MAX)),
+    ("log_segments", "Segments", |p| i64_of(p.reader.log().segment_count())),
     ("log_start_offset", "First offset that can be read", |p| p.reader.log_start().get()),
     ("log_end_offset", "One past the last offset appended", |p| p.reader.log_end().get()),
     ("high_watermark", "One past the last offset committed", |p| p.reader.high_watermark().get()),
@@ -50,12 +52,12 @@ impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(node) = self.0.upgrade() else { return Ok(()) };
         let topics = node.topics();
-        gauge(&mut encoder, "topics", "Topics", i64::try_from(topics.iter().len()).unwrap_or(i64::MAX))?;
+        gauge(&mut encoder, "topics", "Topics", i64_of(topics.iter().len()))?;
         gauge(
             &mut encoder,
             "compaction_uncleanable_partitions",
             "Partitions that the cleaner leaves alone until the next start, because compaction failed",
-            i64::try_from(node.cleaner.uncleanable().len()).unwrap_or(i64::MAX),
+            i64_of(node.cleaner.uncleanable().len()),
         )?;
         gauge(
             &mut encoder,
@@ -67,18 +69,20 @@ impl Collector for NodeCollector {
         let replicas = topics.online().chain(std::iter::once(&metadata));
         let damaged: usize = replicas.map(|handle| handle.reader.log().damaged().len()).sum();
         let help = "Segments that are out of service because they are damaged";
-        gauge(&mut encoder, "damaged_segments", help, i64::try_from(damaged).unwrap_or(i64::MAX))?;
+        gauge(&mut encoder, "damaged_segments", help, i64_of(damaged))?;
         let refused = ConstCounter::new(node.space.refused());
         let help = "Writes that failed for want of space, the best-effort ones of checkpoints included";
         let counter = encoder.encode_descriptor("disk_full_refusals", help, None, MetricType::Counter)?;
         refused.encode(counter)?;
+        let panics = ConstCounter::new(panics::count());
+        let help = "Panics since the process started: bugs of the server";
+        panics.encode(encoder.encode_descriptor("panics", help, None, MetricType::Counter)?)?;
         if let Some(free) = node.space.free_bytes() {
-            let free = i64::try_from(free).unwrap_or(i64::MAX);
             gauge(
                 &mut encoder,
                 "disk_free_bytes",
                 "Free on the disk of the data folder, a second ago",
-                free,
+                number(free),
             )?;
         }
         let (mut online, mut offline, mut halted) = (0, 0, 0);
@@ -111,6 +115,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: i64
     ConstGauge::new(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)
 }
 
+/// File systems may say anything of themselves.
 fn number(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

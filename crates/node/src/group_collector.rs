@@ -10,6 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use tailrace_coordination::groups::{GroupCounts, GroupKind, GroupState};
+use tailrace_types::i64_of;
 
 use crate::node::Node;
 
@@ -83,5 +84,5 @@ impl Collector for GroupCollector {
 }
 
 fn gauge(value: usize) -> ConstGauge<i64> {
-    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+    ConstGauge::new(i64_of(value))
 }

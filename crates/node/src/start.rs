@@ -170,7 +170,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     let metrics = Arc::new(NodeMetrics::default());
     registry.add(|registry| metrics.register_into(registry));
     let space = DiskSpace::new(disk.clone());
-    let store = LogStore::new(disk, usize::try_from(config.tailrace_open_segments_max).unwrap_or(usize::MAX));
+    let store = LogStore::new(disk, config.tailrace_open_segments_max as usize);
     let links = Arc::new(Links::new(config.node(), config.tailrace_raft_election_ticks));
     for leftover in remove_leftovers(store.disk(), &data_dir)? {
         tracing::info!(folder = %leftover, "removed what was left of a deleted partition");
@@ -426,8 +426,15 @@ async fn remember_nodes(node: Arc<Node>, mut own: Own) {
                 let remembered = own.remember(nodes);
                 (own, remembered)
             });
-            let Ok((back, remembered)) = remembered.await else { return };
-            own = back;
+            let remembered = match remembered.await {
+                Ok((back, remembered)) => {
+                    own = back;
+                    remembered
+                }
+                Err(error) => {
+                    return tracing::error!(%error, "writing down where the nodes are panicked: it is not done any more");
+                }
+            };
             if let Err(error) = remembered {
                 tracing::warn!(%error, "where the nodes are could not be written down");
             }

@@ -11,7 +11,7 @@ use tailrace_env::{select, task, time, time::MissedTicks};
 use bytes::Bytes;
 use tailrace_env::task::{JoinError, JoinSet};
 use tailrace_replication::raft::PeerMessage;
-use tailrace_types::{NodeId, RaftGroup};
+use tailrace_types::{NodeId, RaftGroup, take_off};
 use tokio::io::AsyncRead;
 
 use super::error::Ended;
@@ -65,7 +65,7 @@ impl Served {
     fn remove(&mut self, task: u64) -> Option<u64> {
         let id = self.ids.remove(&task)?;
         if let Some(serving) = self.by_id.remove(&id) {
-            self.bytes -= serving.bytes;
+            take_off(&mut self.bytes, serving.bytes, "bytes of requests");
         }
         Some(id)
     }

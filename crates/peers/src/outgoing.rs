@@ -13,7 +13,7 @@ use tailrace_env::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tailrace_env::sync::Notify;
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
-use tailrace_types::RaftGroup;
+use tailrace_types::{RaftGroup, take_off};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::error::Ended;
@@ -96,6 +96,10 @@ impl Lanes {
         !self.closed && !self.finishing
     }
 
+    fn take_off(&mut self, bytes: usize) {
+        take_off(&mut self.bytes, bytes, "bytes that wait");
+    }
+
     fn waiting_bytes(&self) -> usize {
         self.bytes + self.heartbeat_bytes + self.nats_bytes + self.control.len()
     }
@@ -170,7 +174,8 @@ impl Outgoing {
         let bytes = frames.iter().map(Bytes::len).sum();
         let mut lanes = self.room(bytes)?;
         if complete {
-            lanes.bytes -= lanes.leading.drain(..).map(|frame| frame.len()).sum::<usize>();
+            let gone = lanes.leading.drain(..).map(|frame| frame.len()).sum();
+            lanes.take_off(gone);
         }
         lanes.bytes += bytes;
         lanes.leading.extend(frames.iter().cloned());
@@ -251,7 +256,7 @@ impl Outgoing {
         let mut lanes = self.lock();
         if let Some(at) = lanes.bodies.iter().position(|body| body.id == id) {
             if let Some(body) = lanes.bodies.remove(at) {
-                lanes.bytes -= BODY_HEAD_BYTES + body.body.len();
+                lanes.take_off(BODY_HEAD_BYTES + body.body.len());
             }
             return;
         }
@@ -359,19 +364,19 @@ impl Outgoing {
         while batch.buffer.len() < RAFT_BATCH_BYTES
             && let Some(frame) = lanes.leading.pop_front()
         {
-            lanes.bytes -= frame.len();
+            lanes.take_off(frame.len());
             batch.buffer.extend_from_slice(&frame);
             metrics.sent(FrameKind::Leading, 1);
         }
         take_messages(&mut lanes, &mut batch.messages);
         if let Some(chunk) = lanes.nats.pop_front() {
-            lanes.nats_bytes -= chunk.frames.len();
+            take_off(&mut lanes.nats_bytes, chunk.frames.len(), "bytes of NATS clients that wait");
             metrics.sent(FrameKind::NatsInterest, chunk.interest);
             metrics.sent(FrameKind::NatsMessage, chunk.messages);
             batch.nats = chunk.frames;
         }
         if let Some(body) = lanes.bodies.pop_front() {
-            lanes.bytes -= BODY_HEAD_BYTES + body.body.len();
+            lanes.take_off(BODY_HEAD_BYTES + body.body.len());
             batch.tail = body.body;
             drop(lanes);
             put_messages(batch, heartbeats, metrics);
@@ -432,7 +437,7 @@ fn take_messages(lanes: &mut Lanes, messages: &mut Vec<Message>) {
         bytes += next.bytes;
         messages.extend(lanes.messages.pop_front());
     }
-    lanes.bytes -= bytes;
+    lanes.take_off(bytes);
 }
 
 /// Copies messages to the buffer: the only copy on their way to the socket.
@@ -484,4 +489,18 @@ async fn send_batch(
     (batch.nats, batch.tail) = (BytesMut::new(), Bytes::new());
     batch.head_of_tail.clear();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "18 go of 3 bytes that wait")]
+    fn no_more_is_taken_than_waits() {
+        let outgoing = Outgoing::new(1 << 20);
+        assert!(outgoing.push_request(7, 0, Bytes::from_static(b"body")).is_ok());
+        outgoing.lock().bytes = 3;
+        outgoing.cancel(7);
+    }
 }

@@ -7,6 +7,7 @@ use tailrace_env::{select, time, time::MissedTicks};
 
 use bytes::Bytes;
 use tailrace_env::sync::oneshot;
+use tailrace_types::take_off;
 
 use super::error::{Ended, PeerError};
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};
@@ -121,7 +122,7 @@ impl Session {
     fn answered(&self, id: u64, outcome: Outcome) {
         let mut waiting = self.lock();
         if let Some((answer, bytes)) = waiting.answers.remove(&id) {
-            waiting.bytes -= bytes;
+            take_off(&mut waiting.bytes, bytes, "bytes of requests without an answer");
             drop(waiting);
             let _ = answer.send(outcome);
         }
@@ -189,7 +190,10 @@ impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         let mut waiting = self.session.lock();
         if let Some((_, bytes)) = waiting.answers.remove(&self.id) {
-            waiting.bytes -= bytes;
+            // Not while a panic is under way: a second one would end the process.
+            if !std::thread::panicking() {
+                take_off(&mut waiting.bytes, bytes, "bytes of requests without an answer");
+            }
             drop(waiting);
             self.session.outgoing.cancel(self.id);
         }

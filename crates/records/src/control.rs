@@ -105,7 +105,7 @@ impl EndTransactionMarker {
         };
         let mut builder = BatchBuilder::new(options);
         let pushed = builder.push(now, Some(&key), Some(&value), &[]);
-        debug_assert!(pushed.is_ok(), "a batch has room for one marker");
+        assert!(pushed.is_ok(), "a batch has room for one marker");
         builder.build_with_header()
     }
 }

@@ -148,6 +148,15 @@ impl BatchHeader {
         out
     }
 
+    /// Number of records, of a header that was checked.
+    ///
+    /// # Panics
+    /// If it is negative: nothing reads or makes such a header but what refuses it.
+    pub const fn records(&self) -> u64 {
+        assert!(self.record_count >= 0, "a batch has a negative number of records");
+        self.record_count.unsigned_abs() as u64
+    }
+
     /// Bytes of the whole batch.
     pub const fn total_bytes(&self) -> usize {
         LENGTH_OVERHEAD + if self.batch_length < 0 { 0 } else { self.batch_length as usize }

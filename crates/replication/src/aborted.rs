@@ -77,8 +77,13 @@ impl AbortedTransactions {
         found
     }
 
+    /// The one whose marker comes last.
+    pub(crate) fn newest(&self) -> Option<&AbortedTransaction> {
+        self.pieces.last()?.last()
+    }
+
     pub(crate) fn push(&mut self, transaction: AbortedTransaction) {
-        let newest = self.pieces.last().and_then(|piece| piece.last());
+        let newest = self.newest();
         assert!(
             newest.is_none_or(|newest| newest.last_offset < transaction.last_offset),
             "markers come in the order of their offsets: {transaction:?} after {newest:?}"

@@ -132,12 +132,13 @@ impl<D: Disk> Ledger<D> {
         now: TimestampMs,
         remember: impl FnOnce(&mut Producers, &BatchHeader),
     ) -> Result<bool, AppendError> {
+        self.producers.assert_continues(stamped);
         let written = self.log.append(stamped, index, bytes, now).map_err(refusal)?;
         remember(&mut self.producers, stamped);
         if stamped.attributes.is_transactional() {
             self.verifications.end(stamped.producer_id);
         }
-        self.unsynced += u64::try_from(stamped.record_count).unwrap_or(0);
+        self.unsynced += stamped.records();
         self.unsynced_since.get_or_insert(now);
         Ok(written.rolled)
     }

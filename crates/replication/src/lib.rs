@@ -30,6 +30,8 @@ mod aborted;
 mod append;
 mod compaction;
 pub mod inspect;
+#[cfg(test)]
+mod invariants_test;
 mod ledger;
 #[cfg(feature = "raft")]
 mod partition;

@@ -291,6 +291,35 @@ impl Producers {
         ProducerError::TooManyTransactions { open: self.open.len(), aborted: self.aborted.len() }
     }
 
+    /// # Panics
+    /// If a batch that is about to be appended here does not follow what is remembered of its producer: then it was not checked.
+    pub(crate) fn assert_continues(&self, batch: &BatchHeader) {
+        let Some(state) = self.by_id.get(&batch.producer_id) else { return };
+        let (producer, epoch) = (batch.producer_id, batch.producer_epoch);
+        assert!(epoch >= state.epoch, "producer {producer} went back from epoch {} to {epoch}", state.epoch);
+        let Some(last) = state.batches.back() else { return };
+        let (base, found) = (batch.base_offset, batch.base_sequence);
+        assert!(
+            last.last_offset < base,
+            "producer {producer} has offset {} already, and appends at {base}",
+            last.last_offset
+        );
+        assert!(
+            epoch > state.epoch || found == NO_SEQUENCE || found == sequence_after(last.last_sequence),
+            "sequence {found} of producer {producer} is appended behind {}",
+            last.last_sequence
+        );
+    }
+
+    /// True if all that the table tells of lies below `end`, as it does in a table as of there.
+    pub(crate) fn is_below(&self, end: Offset) -> bool {
+        let batches = |state: &ProducerState| state.batches.iter().all(|batch| batch.last_offset < end);
+        let is_open_below = |state: &ProducerState| state.current_transaction.is_none_or(|first| first < end);
+        self.by_id.values().all(|state| batches(state) && is_open_below(state))
+            && self.decided.values().all(|marker| *marker < end)
+            && self.aborted.newest().is_none_or(|newest| newest.last_offset < end)
+    }
+
     /// Remembers a batch that was appended (or is read back at start). `now` is when, for expiry.
     ///
     /// Control batches are not for here: see [`Producers::remember_marker`].

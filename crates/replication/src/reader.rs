@@ -134,9 +134,12 @@ impl<D: Disk> PartitionReader<D> {
         LeaderEpoch(self.marks.epoch.load(Ordering::Acquire))
     }
 
+    /// # Panics
+    /// If it went back.
     #[cfg(feature = "raft")]
-    pub(crate) fn set_epoch(&self, epoch: LeaderEpoch) {
-        self.marks.epoch.store(epoch.get(), Ordering::Release);
+    pub(crate) fn raise_epoch(&self, to: LeaderEpoch) {
+        let before = self.marks.epoch.fetch_max(to.get(), Ordering::AcqRel);
+        assert!(to.get() >= before, "the leader epoch went back from {before} to {to}");
     }
 
     /// # Panics

@@ -28,9 +28,11 @@ pub(crate) fn rebuild_producers<D: Disk>(
 ) -> Result<RebuiltProducers, LogError> {
     let reader = log.reader();
     let snapshot = recovery.snapshot.as_ref();
-    // A snapshot that cannot be read is as good as none: the whole log is then looked through.
-    let known =
-        snapshot.and_then(|(offset, sections)| Some((*offset, Producers::from_sections(sections)?.ok()?)));
+    // A snapshot that cannot be read is as good as none: the whole log is then looked through. So is one that tells of what comes behind it.
+    let known = snapshot.and_then(|(offset, sections)| {
+        let producers = Producers::from_sections(sections)?.ok()?;
+        producers.is_below(*offset).then_some((*offset, producers))
+    });
     let (from, mut producers) = known.unwrap_or_default();
     producers.trim(log.log_start());
     forget_unended(log, &mut producers, &mut recovery.notes)?;

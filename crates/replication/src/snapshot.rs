@@ -48,6 +48,12 @@ pub enum SnapshotError {
     /// Aborted transactions that are not in the order of their markers.
     #[error("the aborted transactions of the producer snapshot are out of order")]
     Disorder,
+    /// More remembered batches of one producer than a table has, or not in the order of their offsets.
+    #[error("the producer snapshot has impossible batches of producer {producer}")]
+    Batches {
+        /// The producer.
+        producer: ProducerId,
+    },
 }
 
 impl From<TryGetError> for SnapshotError {
@@ -105,6 +111,10 @@ impl Producers {
         let mut by_id = BTreeMap::new();
         for _ in 0..bytes.try_get_u32()? {
             let (id, state) = read_producer(&mut bytes, version)?;
+            let in_order = state.batches.iter().is_sorted_by(|a, b| a.last_offset < b.base_offset);
+            if state.batches.len() > BATCHES_REMEMBERED || !in_order {
+                return Err(SnapshotError::Batches { producer: id });
+            }
             by_id.insert(id, state);
         }
         let aborted = if version < TRANSACTIONS_FROM {

@@ -53,7 +53,10 @@ impl<D: Disk> Solo<D> {
         let (mut log, mut recovery) = Log::open(store, dir, identity, config, now)?;
         let committed = log.log_end().offset();
         let rebuilt = rebuild_producers(&mut log, &mut recovery, policy, committed, now)?;
-        let epoch = LeaderEpoch(log.last_epoch().get().max(-1) + 1);
+        let last = log.last_epoch().max(LeaderEpoch::UNKNOWN);
+        let next =
+            last.get().checked_add(1).ok_or_else(|| LogError::damaged(dir, 0, "its epochs are used up"));
+        let epoch = LeaderEpoch(next?);
         let ledger = Ledger::new(log, rebuilt.producers, policy, committed, epoch);
         let solo = Self { ledger, epoch, epoch_begun: false };
         Ok((solo, recovery))

@@ -9,10 +9,12 @@
 //!   (environment, limits, allocator) is a binary by itself.
 
 mod nats_on_http;
+mod panics;
 mod start;
 #[cfg(test)]
 mod tests;
 
+pub use panics::watch_panics;
 pub use start::{Server, StartError, Startup, start};
 pub use tailrace_node::NodeDisk;
 pub use tailrace_node::cluster::Addresses;

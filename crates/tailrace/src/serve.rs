@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tailrace_server::{Startup, build_runtime, local_disk};
+use tailrace_server::{Startup, build_runtime, local_disk, watch_panics};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::ServeArguments;
@@ -18,6 +18,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
     let (settings, config) = Settings::load(arguments)?;
     // Standard output is for the ready line.
     logging::start(&config)?;
+    watch_panics();
     for variable in &settings.unknown_variables {
         tracing::warn!(%variable, "this variable begins like a setting of tailrace, but is none");
     }

@@ -90,7 +90,8 @@ fn next(due: Instant, now: Instant, period: Duration, missed: MissedTicks) -> In
         MissedTicks::Delay => now + period,
         MissedTicks::Skip => {
             let late = (now - due).as_nanos() % period.as_nanos();
-            now + period - Duration::from_nanos(u64::try_from(late).unwrap_or(0))
+            now + period
+                - Duration::from_nanos(u64::try_from(late).expect("no more time than clocks have counted"))
         }
     }
 }

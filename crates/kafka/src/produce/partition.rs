@@ -98,7 +98,7 @@ fn without_transaction() -> PartitionRefusal {
 /// # Errors
 /// There are not as many, so that waiting would be of no use.
 fn replicas_needed(node: &Node, topic: &Topic, index: i32) -> Result<Option<usize>, PartitionRefusal> {
-    let wanted = usize::try_from(topic.config.min_insync_replicas).unwrap_or(usize::MAX);
+    let wanted = topic.config.min_insync_replicas.unsigned_abs() as usize;
     // A node that is alone has one replica, whatever the setting says.
     if wanted <= 1 || node.is_alone() {
         return Ok(None);

@@ -62,7 +62,7 @@ impl Judge<'_> {
         out: &mut Vec<u8>,
     ) -> Result<Fate, LogError> {
         let header = &batch.header;
-        let records = u64::try_from(header.record_count).unwrap_or(0);
+        let records = header.records();
         self.stats.records_before += records;
         let keep_header = keep_header || self.is_last_of_producer(header) || is_lost(header);
         let now = self.settings.limits.now;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_records::{BatchError, BatchHeader, Compression, HEADER_BYTES, check, decompress};
+use tailrace_types::usize_of;
 
 use super::pace::Pace;
 use crate::disk::{Disk, read_full_at};
@@ -116,8 +117,7 @@ impl<'s, D: Disk> Source<'s, D> {
             position >= self.position && position + bytes as u64 <= self.position + self.bytes.len() as u64;
         if !buffered {
             let left = u64::from(self.segment.bytes()).saturating_sub(position);
-            let want =
-                usize::try_from(left).unwrap_or(usize::MAX).min(self.chunk_bytes.max(bytes)).max(bytes);
+            let want = usize_of(left).min(self.chunk_bytes.max(bytes)).max(bytes);
             self.bytes.resize(want, 0);
             self.position = position;
             let read = read_full_at(&self.files.log, &mut self.bytes, position);

@@ -96,7 +96,7 @@ fn verify_segment<D: Disk>(
                     (position, format!("a batch of epoch {epoch} after epoch {last_epoch}"))
                 } else {
                     report.batches += 1;
-                    report.records += u64::try_from(header.record_count).unwrap_or(0);
+                    report.records += header.records();
                     report.next_offset = header.next_offset();
                     report.good_bytes = position + header.total_bytes() as u64;
                     report.max_timestamp = report.max_timestamp.max(header.max_timestamp);

@@ -200,6 +200,7 @@ fn topic_created(
         return Err(ApplyError::TopicExists { name: topic.name, id: topic.id });
     }
     topic.assignment = Arc::new(founded(image, &topic.name, 0..topic.partitions, replicas)?);
+    topic.assert_whole();
     image.folded.insert(folded, topic.name.clone());
     image.ids.insert(topic.id, topic.name.clone());
     image.partitions += topic.partitions.unsigned_abs() as u64;
@@ -211,7 +212,8 @@ fn topic_deleted(image: &mut MetadataImage, id: TopicId) -> Result<(), ApplyErro
     let topic = known(image, id)?;
     image.folded.remove(&topic.name.folded());
     image.ids.remove(&id);
-    image.partitions -= u64::from(topic.partitions.unsigned_abs());
+    let others = image.partitions.checked_sub(u64::from(topic.partitions.unsigned_abs()));
+    image.partitions = others.expect("all topics together have the partitions of each");
     image.topics.remove(&topic.name);
     Ok(())
 }
@@ -328,7 +330,9 @@ fn partitions_added(
     let mut assignment = Vec::clone(&topic.assignment);
     assignment.extend(founded(image, &topic.name, topic.partitions..partitions, replicas)?);
     image.partitions += u64::from((partitions - topic.partitions).unsigned_abs());
-    replace(image, TopicImage { partitions, assignment: Arc::new(assignment), ..(*topic).clone() });
+    let topic = TopicImage { partitions, assignment: Arc::new(assignment), ..(*topic).clone() };
+    topic.assert_whole();
+    replace(image, topic);
     Ok(())
 }
 

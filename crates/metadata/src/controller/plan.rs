@@ -103,12 +103,14 @@ fn placed(image: &MetadataImage, create: &CreateTopic) -> Result<Placement, Cont
 
 /// The client has chosen the nodes.
 fn assigned(image: &MetadataImage, assignment: &[Vec<NodeId>]) -> Result<Placement, ControlError> {
+    // Whatever a client asks for: the limits refuse what is too much.
     let partitions = i32::try_from(assignment.len()).unwrap_or(i32::MAX);
     if partitions == 0 {
         return Err(ControlError::InvalidPartitions { found: 0 });
     }
     check_limits(image, partitions, partitions)?;
     let replicas = replicas::given(image, assignment, None)?;
+    // Each is a node that is registered: no cluster has as many.
     let replication_factor = i16::try_from(assignment[0].len()).unwrap_or(i16::MAX);
     Ok((partitions, replication_factor, replicas))
 }

@@ -62,6 +62,8 @@ pub(super) enum Failure {
     Halted,
     #[error("{}", .0.description)]
     Unmet(Unmet),
+    #[error("a bug of the server: building the batch panicked; see the server's log")]
+    Panicked,
 }
 
 impl Failure {
@@ -79,6 +81,7 @@ impl Failure {
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
             Self::Unmet(_) => "unmet_demand",
+            Self::Panicked => "panicked",
         }
     }
 
@@ -249,8 +252,7 @@ pub(super) fn answer_failure(
     let description = failure.to_string();
     let error = ApiError { code, err_code, description: &description };
     let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
-    // It is made of text and numbers.
-    let body = serde_json::to_string(&body).unwrap_or_default();
+    let body = serde_json::to_string(&body).expect("it is made of text and numbers");
     answer(server, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
 }
 

@@ -31,7 +31,7 @@ impl Captures {
         let acks_max = config.tailrace_nats_capture_acks_max;
         Self {
             bindings: Bindings::default(),
-            acks: Arc::new(Semaphore::new(usize::try_from(acks_max).unwrap_or(usize::MAX))),
+            acks: Arc::new(Semaphore::new(acks_max as usize)),
             acks_max,
             relay_timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
             started: Instant::now(),

@@ -81,11 +81,11 @@ impl CaptureBurst {
             self.current = Some((Arc::clone(binding), binding.topic()));
         }
         self.last = place;
-        let Self { lanes, refused, scratch, current: Some((_, topic)), now, .. } = self else { return };
+        let Self { lanes, refused, scratch, current, now, .. } = self;
+        let (_, topic) = current.as_ref().expect("it is this binding's by now");
         let now = *now.get_or_insert_with(wall_clock);
         scratch.with(message, |record| {
-            let partitions = u32::try_from(topic.partitions.len()).unwrap_or(u32::MAX);
-            let partition = partition_of_key(record.key, partitions);
+            let partition = partition_of_key(record.key, topic.partition_count().unsigned_abs());
             let reply = message.reply.filter(|_| topic.config.tailrace_subjects_ack);
             if let Some(unmet) = unmet_of(message, |name| acks::is_stream(topic, partition, name)) {
                 let replies = Replies::of_one(reply);
@@ -175,8 +175,8 @@ fn relay(
     builder: BatchBuilder,
     replies: Replies,
 ) -> Option<oneshot::Receiver<()>> {
-    let group =
-        RaftGroup { topic: topic.id, partition: PartitionId(i32::try_from(partition).unwrap_or(i32::MAX)) };
+    let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
+    let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
     let caller = caller.within(server.front.captures().relay_timeout);
     let (own, by) = (Arc::clone(server), caller.clone());
@@ -206,7 +206,10 @@ async fn store(
     let compressed = topic.stored_compression().is_some();
     let (header, bytes) = if compressed && builder.bytes_estimate() > COMPRESS_INLINE_BYTES {
         let built = task::spawn_blocking(move || builder.build_with_header()).await;
-        built.map_err(|_| Failure::Gone)?
+        built.map_err(|error| {
+            tracing::error!(partition = %handle.id, %error, "building a batch panicked");
+            Failure::Panicked
+        })?
     } else {
         builder.build_with_header()
     };

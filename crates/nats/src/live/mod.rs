@@ -19,6 +19,7 @@ use tailrace_records::{Compression, decompress};
 pub(crate) use self::metrics::LiveMetrics;
 use self::subjects::Subjects;
 use tailrace_node::taps::{NotTaken, TapBudget};
+use tailrace_types::usize_of;
 
 /// What the front is called among the sinks.
 pub const NAME: &str = "NATS subscribers";
@@ -41,8 +42,7 @@ impl Live {
             budget: TapBudget::new(config.tailrace_nats_live_lag_max_bytes),
             subjects: Subjects::default(),
             decompressions: Semaphore::new(DECOMPRESSIONS_MAX),
-            decompressed_bytes_max: usize::try_from(config.tailrace_decompressed_bytes_max)
-                .unwrap_or(usize::MAX),
+            decompressed_bytes_max: usize_of(config.tailrace_decompressed_bytes_max),
         }
     }
 
@@ -55,6 +55,10 @@ impl Live {
             let mut out = Vec::new();
             decompress(compression, &packed, bytes_max, &mut out).map(|()| Bytes::from(out))
         });
-        Ok(unpacked.await.map_err(|_| NotTaken::Failed)??)
+        let unpacked = unpacked.await.map_err(|error| {
+            tracing::error!(%error, "a bug of the server: expanding a batch panicked");
+            NotTaken::Failed
+        });
+        Ok(unpacked??)
     }
 }

@@ -88,7 +88,10 @@ async fn listed(
     let _place = server.front.monitor().lists.acquire().await;
     let server = Arc::clone(server);
     let made = task::spawn_blocking(move || make(&server)).await;
-    made.unwrap_or_else(|_| Err(BadQuery("the page could not be made".to_owned())))
+    made.unwrap_or_else(|error| {
+        tracing::error!(%error, "a bug of the server: making a page panicked");
+        Err(BadQuery("a bug of the server: the page could not be made; see the server's log".to_owned()))
+    })
 }
 
 fn text<T: Serialize>(page: &T) -> Result<String, BadQuery> {

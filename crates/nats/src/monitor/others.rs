@@ -54,7 +54,7 @@ fn route(front: &NatsFront, node: &RemoteNode) -> Value {
         "out_msgs": count(&node.messages_out),
         "in_bytes": count(&node.bytes_in),
         "out_bytes": count(&node.bytes_out),
-        "subscriptions": node.interest.load(Ordering::Relaxed),
+        "subscriptions": node.interest.get(),
     })
 }
 

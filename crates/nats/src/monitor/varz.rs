@@ -1,6 +1,5 @@
 //! `/varz`: the server as a whole.
 
-use std::sync::atomic::Ordering;
 use tailrace_env::time::WallTime;
 
 use serde::{Serialize, Serializer};
@@ -113,7 +112,7 @@ fn state(server: &NatsServer, monitor: &Monitor) -> Vec<(&'static str, Value)> {
     let by_kind = |clients: u64| json!({ "clients": clients, "routes": 0, "gateways": 0, "leafs": 0 });
     let routes = front.router().routes();
     let nodes = routes.known_nodes();
-    let of_nodes: usize = nodes.iter().map(|node| node.interest.load(Ordering::Relaxed)).sum();
+    let of_nodes: usize = nodes.iter().map(|node| node.interest.size()).sum();
     let ours = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "kafka_connections": server.kafka_connections.get(),

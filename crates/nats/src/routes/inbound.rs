@@ -18,6 +18,7 @@ use crate::front::NatsFront;
 use crate::router::Route;
 use crate::target::Target;
 use tailrace_peers::{NatsFrame, NatsReceiver};
+use tailrace_types::{i64_of, take_off};
 
 /// So much of a node's interest is removed at once where the link ends; more is left to a worker.
 const REMOVED_INLINE_MAX: usize = 1024;
@@ -98,7 +99,7 @@ impl Inbound {
             Ok(route) => {
                 self.interest.bytes += bytes;
                 self.interest.routes.insert(key, route);
-                self.node.interest.fetch_add(1, Ordering::Relaxed);
+                self.node.interest.add(1);
                 routes.metrics().interest.inc();
             }
             Err(_) => return self.refuse(text),
@@ -120,9 +121,9 @@ impl Inbound {
     fn remove(&mut self, text: &[u8], queue: &[u8]) {
         let key = self.key(text, queue);
         let Some(route) = self.interest.routes.remove(&key) else { return };
-        self.interest.bytes -= ROW_OVERHEAD + text.len() + queue.len();
+        take_off(&mut self.interest.bytes, ROW_OVERHEAD + text.len() + queue.len(), "bytes of interest");
         self.front.router().remove(route);
-        self.node.interest.fetch_sub(1, Ordering::Relaxed);
+        self.node.interest.take_off(1);
         self.front.router().routes().metrics().interest.dec();
     }
 
@@ -197,6 +198,6 @@ fn forget(front: &NatsFront, node: &RemoteNode, routes: HashMap<Key, Route>) {
     for (_, route) in routes {
         front.router().remove(route);
     }
-    node.interest.fetch_sub(count, Ordering::Relaxed);
-    front.router().routes().metrics().interest.dec_by(i64::try_from(count).unwrap_or(i64::MAX));
+    node.interest.take_off(count as u64);
+    front.router().routes().metrics().interest.dec_by(i64_of(count));
 }

@@ -13,7 +13,7 @@ use tailrace_env::{task, time};
 
 use bytes::BytesMut;
 use tailrace_env::sync::Notify;
-use tailrace_types::NodeId;
+use tailrace_types::{NodeId, take_off};
 
 use super::wire::{self, Change};
 use tailrace_peers::{NatsFrame, NatsUnsent, Peers};
@@ -111,8 +111,8 @@ impl<S: Send> OwnInterest<S> {
     /// Takes note that a subscriber is gone.
     pub(super) fn remove(&self, key: &Arc<Key>) {
         let mut state = self.lock();
-        let Some(count) = state.counts.get_mut(key) else { return };
-        *count -= 1;
+        let count = state.counts.get_mut(key).expect("all subscribers are counted");
+        take_off(count, 1, "subscribers");
         if *count == 0 {
             state.counts.remove(key);
             self.tell(&state, Change::Remove, key);

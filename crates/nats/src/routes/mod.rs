@@ -16,13 +16,13 @@ mod outbound;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tailrace_env::task;
 use tailrace_env::time::WallTime;
 
 use tailrace_config::BrokerConfig;
-use tailrace_types::NodeId;
+use tailrace_types::{NodeId, Tally, usize_of};
 
 pub(super) use self::addresses::{Addresses, Told};
 pub(super) use self::inbound::Inbound;
@@ -58,7 +58,7 @@ pub(crate) struct RemoteNode {
     pub(super) since: WallTime,
     /// Its link has ended: what is still in the router for it counts no more.
     gone: AtomicBool,
-    pub(super) interest: AtomicUsize,
+    pub(super) interest: Tally,
     pub(super) messages_in: AtomicU64,
     pub(super) bytes_in: AtomicU64,
     pub(super) messages_out: AtomicU64,
@@ -79,7 +79,7 @@ impl RemoteNode {
             id,
             since: WallTime::now(),
             gone: AtomicBool::new(false),
-            interest: AtomicUsize::new(0),
+            interest: Tally::of("subjects that a node has subscribers for"),
             messages_in: AtomicU64::new(0),
             bytes_in: AtomicU64::new(0),
             messages_out: AtomicU64::new(0),
@@ -95,7 +95,7 @@ impl RemoteNode {
 
 impl Routes {
     pub(super) fn new(config: &BrokerConfig) -> Self {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bytes = |bytes: u64| usize_of(bytes);
         let limits = RouteLimits {
             interest_max: bytes(config.tailrace_nats_cluster_interest_max.into()),
             interest_bytes_max: bytes(config.tailrace_nats_cluster_interest_bytes_max),

@@ -137,6 +137,7 @@ fn send<'q>(
     let outward = Outward { message, plain };
     let bytes = outward.bytes(queues.clone());
     let queued = match routes.peers() {
+        Some(_) if !outward.fits() => Err(NatsUnsent::TooLarge),
         Some(peers) => {
             peers.send_nats(interest.node.id, NatsFrame::Message, bytes, |out| outward.put(out, queues))
         }

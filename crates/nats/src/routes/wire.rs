@@ -78,6 +78,12 @@ pub(super) struct Outward<'a> {
 
 impl Outward<'_> {
     /// Bytes of its frame's payload, with the queue groups that the node is to serve.
+    /// True if its names are as short as those of all clients. What is longer fits no frame.
+    pub(super) fn fits(&self) -> bool {
+        let fits = |name: &[u8]| u16::try_from(name.len()).is_ok();
+        fits(self.message.subject) && self.message.reply.is_none_or(fits)
+    }
+
     pub(super) fn bytes<'q>(&self, queues: impl Iterator<Item = &'q [u8]>) -> usize {
         let message = self.message;
         let reply = message.reply.map_or(0, |reply| 2 + reply.len());
@@ -92,16 +98,16 @@ impl Outward<'_> {
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
         let plain = if self.plain { PLAIN } else { 0 };
         out.put_u8(plain | reply | headers);
-        // Whoever picks the groups sees to it that they fit.
-        out.put_u16_le(u16::try_from(queues.len()).unwrap_or(u16::MAX));
+        out.put_u16_le(
+            u16::try_from(queues.len()).expect("whoever picks the groups sees to it that they fit"),
+        );
         queues.for_each(|queue| put_text(out, queue));
         put_text(out, message.subject);
         if let Some(reply) = message.reply {
             put_text(out, reply);
         }
         if let Some(headers) = message.headers {
-            // A message has less than 64 MiB.
-            out.put_u32_le(u32::try_from(headers.len()).unwrap_or(u32::MAX));
+            out.put_u32_le(u32::try_from(headers.len()).expect("a message has less than 64 MiB"));
             out.put_slice(headers);
         }
         out.put_slice(message.payload);
@@ -155,8 +161,9 @@ impl Inward {
 }
 
 fn put_text(out: &mut BytesMut, text: &[u8]) {
-    debug_assert!(text.len() <= usize::from(u16::MAX), "a name of {} bytes", text.len());
-    out.put_u16_le(text.len() as u16);
+    out.put_u16_le(
+        u16::try_from(text.len()).expect("names are no longer than a line, which has less than 64 KiB"),
+    );
     out.put_slice(text);
 }
 

@@ -3,6 +3,7 @@
 //! Call [`Decoder::advance`] with what has arrived and with room for what comes out, until it neither takes nor gives.
 
 use std::cell::RefCell;
+use tailrace_types::usize_of;
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -175,7 +176,7 @@ impl Decoder {
             };
             return Ok(Some(Progress::default()));
         }
-        let here = input.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+        let here = input.len().min(usize_of(*left));
         if here == 0 || output.is_empty() {
             return Ok(None);
         }
@@ -225,7 +226,7 @@ impl Decoder {
 type Control = Option<(usize, Option<Event>)>;
 
 fn control(opcode: u8, input: &mut [u8], length: u64, mut mask: [u8; 4]) -> Result<Control, WebSocketError> {
-    let length = usize::try_from(length).unwrap_or(CONTROL_BYTES_MAX);
+    let length = usize_of(length);
     let Some(payload) = input.get_mut(..length) else { return Ok(None) };
     unmask(payload, &mut mask);
     let event = match opcode {
@@ -302,8 +303,7 @@ impl Inflating {
         if status == Status::StreamEnd {
             inflater.reset(false);
         }
-        // Both are no more than what was offered.
-        Ok((usize::try_from(taken).unwrap_or(0), usize::try_from(given).unwrap_or(0)))
+        Ok((usize_of(taken), usize_of(given)))
     }
 
     /// Keeps the inflater for the thread's next message.

@@ -51,7 +51,7 @@ fn frame(out: &mut Vec<u8>, first: u8, payload: &[u8]) {
     out.push(first);
     match payload.len() {
         // A byte holds it.
-        length @ 0..=125 => out.push(u8::try_from(length).unwrap_or(0)),
+        length @ 0..=125 => out.push(length as u8),
         length => match u16::try_from(length) {
             Ok(length) => {
                 out.push(126);

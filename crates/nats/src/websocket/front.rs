@@ -21,7 +21,7 @@ impl WebSocketFront {
             own_host: config.http.rsplit_once(':').map_or("", |(host, _)| host).to_ascii_lowercase(),
             secure: config.tailrace_http_tls,
         };
-        let payload_max = usize::try_from(config.tailrace_nats_max_payload_bytes).unwrap_or(usize::MAX);
+        let payload_max = config.tailrace_nats_max_payload_bytes as usize;
         let limits = WebSocketLimits::of(payload_max);
         config.tailrace_nats_websocket.then_some(Self { policy, limits })
     }

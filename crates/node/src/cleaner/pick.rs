@@ -6,6 +6,7 @@ use tailrace_env::time::Instant;
 use tailrace_config::{BrokerConfig, TopicConfig};
 use tailrace_log::Cleanable;
 use tailrace_replication::CompactionPolicy;
+use tailrace_types::usize_of;
 
 use super::{Cleaner, CleanerState, Shared, Which};
 use crate::node::Node;
@@ -31,7 +32,7 @@ fn policy(topic: &TopicConfig, broker: &BrokerConfig) -> CompactionPolicy {
         max_lag_ms: topic.max_compaction_lag_ms,
         delete_retention_ms: topic.delete_retention_ms,
         // One for reading, one for writing.
-        io_bytes: usize::try_from((each / 2).clamp(IO_BYTES_MIN, IO_BYTES_MAX)).unwrap_or(usize::MAX),
+        io_bytes: usize_of((each / 2).clamp(IO_BYTES_MIN, IO_BYTES_MAX)),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tailrace_env::panics;
 use tailrace_log::{CompactionStats, KeyMap, LogError, Trim};
 use tailrace_replication::AppendError;
 
@@ -62,8 +63,10 @@ pub(super) fn run(
     map: &mut KeyMap,
 ) -> Result<CompactionStats, RoundError> {
     let work = AssertUnwindSafe(|| clean(shared, node, candidate, map));
-    let ended =
-        catch_unwind(work).unwrap_or_else(|_| Err(RoundError::Failed("compaction panicked".to_owned())));
+    let ended = catch_unwind(work).unwrap_or_else(|panic| {
+        let reason = panics::reason_of(&*panic);
+        Err(RoundError::Failed(format!("a bug of the server, compaction panicked: {reason}")))
+    });
     match ended {
         Err(RoundError::Failed(_)) if is_damaged(&candidate.handle) => {
             Err(RoundError::Stopped("a segment is damaged"))

@@ -6,6 +6,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_config::BrokerConfig;
 use tailrace_log::{HashSecret, KeyMap};
+use tailrace_types::usize_of;
 
 use super::pick::Candidate;
 use super::round::{self, RoundError};
@@ -42,7 +43,8 @@ fn manage(shared: &Arc<Shared>, node: &Weak<Node>) {
         drop(alive);
         threads.retain(|thread| !thread.is_finished());
         // A thread whose number is no longer wanted ends by itself.
-        for number in u32::try_from(threads.len()).unwrap_or(u32::MAX)..wanted {
+        let running = u32::try_from(threads.len()).expect("no more run than THREADS_MAX");
+        for number in running..wanted {
             let (shared, node) = (Arc::clone(shared), node.clone());
             match thread::spawn(format!("cleaner-{number}"), move || work(&shared, &node, number)) {
                 Ok(thread) => threads.push(thread),
@@ -94,7 +96,7 @@ fn work(shared: &Shared, node: &Weak<Node>, number: u32) {
 /// The memory of one thread for keys, bytes.
 fn key_bytes(config: &BrokerConfig) -> usize {
     let each = config.log_cleaner_dedupe_buffer_size / u64::from(config.log_cleaner_threads.max(1));
-    usize::try_from(each.max(KEYS_BYTES_MIN)).unwrap_or(usize::MAX)
+    usize_of(each.max(KEYS_BYTES_MIN))
 }
 
 impl Shared {

@@ -74,7 +74,7 @@ impl ControllerShell {
             self.close_partition(&slots[number.0 as usize], topic, *number, node).await;
         }
         let (from, opened_topic) = (slots.len(), Arc::clone(topic));
-        let crowd = usize::try_from(topic.partitions).unwrap_or(0).saturating_sub(from);
+        let crowd = topic.partition_count().saturating_sub(from);
         let (opener, broker) = (self.opener.of_many(crowd), Arc::clone(image.broker()));
         let opened = task::spawn_blocking(move || {
             let all = opened_topic.topic_partitions();
@@ -154,7 +154,10 @@ impl ControllerShell {
         }
         let opener = self.opener.clone();
         let opened = task::spawn_blocking(move || log::open_replica(&opener, &options, now));
-        let Ok(opened) = opened.await else { return };
+        let opened = match opened.await {
+            Ok(opened) => opened,
+            Err(error) => return tracing::error!(%error, "opening the metadata log anew panicked"),
+        };
         state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
         match opened {
             Ok(replica) => {
@@ -188,7 +191,13 @@ impl ControllerShell {
         let (opener, image, opened) = (self.opener.clone(), Arc::clone(&topic.image), id.clone());
         let broker = Arc::clone(self.image.load().broker());
         let opened = task::spawn_blocking(move || opener.open(&image, &opened, &broker, now));
-        let Ok(slot) = opened.await else { return false };
+        let slot = match opened.await {
+            Ok(slot) => slot,
+            Err(error) => {
+                tracing::error!(partition = %id, %error, "opening the partition anew panicked");
+                return false;
+            }
+        };
         let is_online = slot.handle().is_some();
         if is_online {
             tracing::info!(partition = %id, "the partition was opened anew");

@@ -112,7 +112,7 @@ impl ControllerShell {
             };
             (guard, planned)
         };
-        task::spawn_blocking(work).await.map_err(|_| CommandError::Stopping)
+        Ok(task::spawn_blocking(work).await?)
     }
 
     /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
@@ -154,7 +154,7 @@ impl ControllerShell {
         }
         let from = state.applied.max(reader.log_start());
         let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
-        let changes = task::spawn_blocking(read).await.map_err(|_| CommandError::Stopping)??;
+        let changes = task::spawn_blocking(read).await??;
         let (mut controller, mut applied) = (state.controller.clone(), state.applied);
         let mut of_note = false;
         for change in changes {
@@ -178,7 +178,7 @@ impl ControllerShell {
         if was_held {
             let (opener, image) = (self.opener.clone(), Arc::clone(&image));
             let swept = task::spawn_blocking(move || opener.remove_strays(&image)).await;
-            swept.map_err(|_| CommandError::Stopping)?;
+            swept?;
             self.is_held.store(false, Ordering::Release);
             of_note = true;
         }

@@ -13,7 +13,7 @@ use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord, RecordE
 use tailrace_records::{BatchBuilder, BatchError, BatchOptions, DecodedBatch, Validated};
 use tailrace_replication::raft::{Replica, ReplicaOptions};
 use tailrace_replication::{AppendError, Durability, Partition, PartitionReader, Policy, Solo};
-use tailrace_types::{Offset, TimestampMs};
+use tailrace_types::{Offset, TimestampMs, i64_of};
 
 use super::group::{GROUP, topic_partition};
 use crate::disk::NodeDisk;
@@ -380,7 +380,7 @@ impl LoneLog {
         let reader = self.core.reader();
         let length = reader.log_end().get() - reader.log_start().get();
         let records = controller.snapshot_records();
-        let needed = i64::try_from(records.len()).unwrap_or(i64::MAX);
+        let needed = i64_of(records.len());
         if records.is_empty() || length < needed.saturating_add(SNAPSHOT_SLACK) {
             return Ok(());
         }

@@ -15,7 +15,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tailrace_env::task;
+use tailrace_env::task::{self, JoinError};
 use tailrace_env::time::Instant;
 
 use arc_swap::ArcSwap;
@@ -49,6 +49,15 @@ pub enum CommandError {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
+    /// A bug of the server: what was to carry it out has panicked.
+    #[error("a bug of the server: its controller panicked; see the server's log")]
+    Panicked,
+}
+
+impl From<JoinError> for CommandError {
+    fn from(error: JoinError) -> Self {
+        if error.is_panic() { Self::Panicked } else { Self::Stopping }
+    }
 }
 
 impl From<AppendFailure> for CommandError {
@@ -221,7 +230,7 @@ impl ControllerShell {
             }
             Ok(imagined.image())
         });
-        rehearsal.await.map_err(|_| CommandError::Stopping)?
+        rehearsal.await?
     }
 
     /// Waits until everything before `end` of the metadata log is carried out here.

@@ -33,7 +33,7 @@ pub(super) fn open_all(image: &MetadataImage, opener: &Opener, now: TimestampMs)
     let mut slots = slots.into_iter();
     let mut table = TopicTable::default();
     for topic in image.topics() {
-        let count = usize::try_from(topic.partitions).unwrap_or(0);
+        let count = topic.partition_count();
         table.insert(Topic::new(topic, slots.by_ref().take(count).collect()));
     }
     table

@@ -227,7 +227,7 @@ impl<C: Perform> Runtime<C> {
     fn existing(&self, node: &Node) -> Option<i32> {
         let topics = node.topics();
         let topic = topics.by_name(self.kind.topic)?;
-        Some(i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX))
+        Some(topic.partition_count())
     }
 
     async fn partitions(&self, node: &Arc<Node>) -> Result<i32, CoordinatorFailure> {

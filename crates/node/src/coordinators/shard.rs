@@ -11,7 +11,7 @@ use tailrace_coordination::coordinator::{
 };
 use tailrace_env::sync::{Semaphore, oneshot};
 use tailrace_replication::{AppendError, TransactionMarker};
-use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs, usize_of};
 
 use super::CoordinatorFailure;
 use super::batch::build;
@@ -278,7 +278,7 @@ impl<C: Perform> Shard<C> {
         let _permit = LOADS.acquire().await;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let source = Arc::clone(&handle);
-        let bytes_max = usize::try_from(node.config().tailrace_decompressed_bytes_max).unwrap_or(usize::MAX);
+        let bytes_max = usize_of(node.config().tailrace_decompressed_bytes_max);
         let replayed = task::spawn_blocking(move || {
             let report = replay(&mut core, &source, bytes_max)?;
             Ok::<_, super::replay::ReplayFailure>((core, report))

@@ -107,7 +107,7 @@ pub async fn begin_verification(
     now: TimestampMs,
 ) -> Result<VerificationGuard, AppendFailure> {
     let begun = partition.with(|core| core.begin_verification(header, epochs_are_bumped, now));
-    begun.await.ok_or(AppendFailure::Gone)
+    begun.await.ok_or_else(|| partition.absent())
 }
 
 /// The same, if the batch needs verification.
@@ -132,7 +132,7 @@ async fn append_entry(
         append_on_worker(node, partition, entry).await
     } else {
         let appended = partition.with(|core| append_to(core, node, partition, &entry));
-        appended.await.unwrap_or(Err(AppendFailure::Gone))
+        appended.await.unwrap_or_else(|| Err(partition.absent()))
     };
     if let Err(AppendFailure::Refused(error)) = &appended {
         tracing::debug!(%caller, partition = %partition.id, %error, "an append is refused");
@@ -153,7 +153,7 @@ async fn append_on_worker(
         partition.epoch_begun.store(true, Ordering::Release);
         append_to(core, node, partition, &entry)
     };
-    partition.with_on_worker(work).await.unwrap_or(Err(AppendFailure::Gone))
+    partition.with_on_worker(work).await.unwrap_or_else(|| Err(partition.absent()))
 }
 
 /// Under the partition's lock, so that those who tap it get the log's order. A repeated batch was passed on before.

@@ -20,7 +20,8 @@ use tailrace_env::time::wall_clock;
 /// The operating system's, if it gives no thread.
 pub(crate) fn start_flusher(threads: usize, metrics: Arc<NodeMetrics>) -> std::io::Result<Flusher> {
     let sync = move |partition: &Arc<PartitionHandle>| sync(partition, &metrics);
-    Workers::start("flush", threads, |partition: &PartitionHandle| &partition.syncs, sync)
+    let panicked = PartitionHandle::take_out_of_service;
+    Workers::start("flush", threads, |partition: &PartitionHandle| &partition.syncs, sync, panicked)
 }
 
 /// True if another sync is due already.

@@ -80,6 +80,7 @@ impl Inbox {
 
     /// With how many ticks it has to be stepped next.
     pub(crate) fn set_due(&self, ticks: usize) {
+        // One that waits for nothing says so with a number that is never reached.
         self.due.store(u32::try_from(ticks).unwrap_or(u32::MAX), Ordering::Release);
     }
 

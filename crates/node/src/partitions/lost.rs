@@ -177,6 +177,7 @@ mod tests {
 
     #[test]
     fn replicas_that_are_lost_one_after_the_other_are_reported_ever_more_seldom() {
+        tailrace_runtime::install();
         let began = Instant::now();
         let replica = |incarnation| ReplicaId::new(NodeId(1), incarnation);
         let mut attempt = Attempt::new(replica(1), began);

@@ -64,6 +64,6 @@ pub(crate) fn replica_options(
         members: Members { voters: founders, learners: Vec::new() },
         election_ticks: config.tailrace_raft_election_ticks as usize,
         heartbeat_ticks: config.tailrace_raft_heartbeat_ticks as usize,
-        seed: u64::from_le_bytes(random::bytes16()[..8].try_into().unwrap_or_default()),
+        seed: random::u64(),
     }
 }

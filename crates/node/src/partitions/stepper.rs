@@ -35,7 +35,9 @@ impl Stepper {
             // It went to sleep relying on a node that was lost meanwhile.
             partition.must_wake()
         };
-        Workers::start("step", threads, |partition: &PartitionHandle| &partition.inbox.claim, step).map(Self)
+        let panicked = PartitionHandle::take_out_of_service;
+        Workers::start("step", threads, |partition: &PartitionHandle| &partition.inbox.claim, step, panicked)
+            .map(Self)
     }
 
     /// Takes a message for the replica. False if it was dropped, as too many wait already.

@@ -79,6 +79,14 @@ impl Topic {
         }
     }
 
+    /// How many partitions it has.
+    ///
+    /// # Panics
+    /// Beyond 2^31: they have numbers of 31 bits.
+    pub fn partition_count(&self) -> i32 {
+        i32::try_from(self.partitions.len()).expect("partitions have numbers of 31 bits")
+    }
+
     /// The partition with this number, if the topic has it.
     pub fn partition(&self, index: i32) -> Option<&PartitionSlot> {
         self.partitions.get(usize::try_from(index).ok()?)
@@ -97,7 +105,7 @@ impl Topic {
 
     /// Bytes of the largest batch.
     pub fn batch_bytes_max(&self) -> usize {
-        usize::try_from(self.config.max_message_bytes).unwrap_or(usize::MAX)
+        self.config.max_message_bytes as usize
     }
 
     /// What the topic demands of a batch that arrives at `now`.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
-use tailrace_replication::TransactionMarker;
+use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
-use super::{PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
+use super::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -119,5 +119,55 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
         .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
         .await
         .unwrap();
+    assert_eq!(rig.running.stop().await, 0);
+}
+
+/// An assertion of the core, not a panic made up for the test: its message is the reason everywhere, and it is nobody's fault but the
+/// server's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
+    let rig = Rig::start().await;
+    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
+    rig.node
+        .controller
+        .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
+        .await
+        .unwrap();
+    let now = rig.node.now();
+    let beyond = rig.handle.with(move |core| core.advance_log_start(tailrace_types::Offset(9), now).is_ok());
+    assert_eq!(beyond.await, None);
+    let invariant = "log start 9 beyond the high watermark";
+    let problems = rig.node.problems();
+    assert!(
+        problems.iter().any(|problem| problem.contains("t-0") && problem.contains(invariant)),
+        "{problems:?}"
+    );
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(now, None, Some(b"second"), &[]).unwrap();
+    let (header, bytes) = builder.build_with_header();
+    let batch = || Validated { header, bytes: bytes.clone() };
+    let refused = append(&rig.node, Caller::internal(), &rig.handle, batch(), now, WantedBy::NOBODY).await;
+    let Err(AppendFailure::Refused(AppendError::Halted { reason })) = refused else {
+        panic!("it is out of service: {refused:?}")
+    };
+    assert!(reason.contains(invariant), "{reason}");
+    let other = rig.node.topics().by_name("u").unwrap();
+    let Some(PartitionSlot::Online(other)) = other.partition(0) else { panic!("the partition is offline") };
+    append(&rig.node, Caller::internal(), other, batch(), now, WantedBy::NOBODY).await.unwrap();
+    assert_eq!(rig.running.stop().await, 0);
+}
+
+/// What the flusher does without the partition's lock, as a sync.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn work_of_a_thread_that_panics_takes_the_partition_out_of_service() {
+    let rig = Rig::start().await;
+    let waits = rig.handle.wait_stable(tailrace_types::Offset(5)).unwrap();
+    let handle = Arc::clone(&rig.handle);
+    let taken = tailrace_env::task::spawn_blocking(move || handle.take_out_of_service("a sync went wrong"));
+    taken.await.unwrap();
+    assert_eq!(waits.await, Ok(WaitOutcome::Halted));
+    assert_eq!(rig.handle.with(|_| ()).await, None);
+    let reason = rig.handle.halted().unwrap();
+    assert!(reason.ends_with("a sync went wrong"), "{reason}");
     assert_eq!(rig.running.stop().await, 0);
 }

@@ -1,9 +1,10 @@
 //! What time brings to partitions: retention, `flush.ms`, recovery checkpoints; and their orderly end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tailrace_env::time::{Duration, Instant};
-use tailrace_env::{task, time};
+use tailrace_env::{panics, task, time};
 
 use tailrace_env::task::JoinSet;
 use tailrace_env::time::{Interval, MissedTicks};
@@ -105,14 +106,18 @@ async fn trim(
     plan: impl FnOnce(&mut Core) -> Result<Option<Trim<NodeDisk>>, AppendFailure> + Send + 'static,
 ) -> Result<Option<Trim<NodeDisk>>, AppendFailure> {
     // On a worker: what a replica gives up of raft's log it notes durably before.
-    let planned = handle.with_on_worker(plan).await.ok_or(AppendFailure::Gone)??;
+    let planned = handle.with_on_worker(plan).await.ok_or_else(|| handle.absent())??;
     let Some(trim) = planned else { return Ok(None) };
-    let (trim, result) = task::spawn_blocking(move || {
-        let result = trim.run();
-        (trim, result)
-    })
-    .await
-    .map_err(|_| AppendFailure::Gone)?;
+    let own = Arc::clone(handle);
+    let run = move || match catch_unwind(AssertUnwindSafe(|| trim.run())) {
+        Ok(result) => Some((trim, result)),
+        Err(panic) => {
+            own.take_out_of_service(panics::reason_of(&*panic));
+            None
+        }
+    };
+    let ran = task::spawn_blocking(run).await.ok().flatten();
+    let (trim, result) = ran.ok_or_else(|| handle.absent())?;
     // A full disk is passing trouble; any other failure halts the partition.
     handle.with(|core| core.finish_trim(&trim, &result)).await;
     match result {

@@ -2,8 +2,10 @@
 //! queue is bounded by the number of partitions.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tailrace_env::panics;
 use tailrace_env::thread::{self, Thread};
 
 const IDLE: u8 = 0;
@@ -42,6 +44,9 @@ impl Claim {
 /// What the workers do with a partition; true if it is due again at once.
 type Work<T> = dyn Fn(&Arc<T>) -> bool + Send + Sync;
 
+/// What is done with a partition whose work panicked, and with what. The thread goes on: others need it.
+type Panicked<T> = fn(&Arc<T>, &str);
+
 /// A bounded pool of threads.
 pub(crate) struct Workers<T> {
     shared: Arc<Shared<T>>,
@@ -53,6 +58,7 @@ struct Shared<T> {
     wake: Condvar,
     claim: fn(&T) -> &Claim,
     work: Box<Work<T>>,
+    panicked: Panicked<T>,
     /// What each thread has begun and ended: odd while it works.
     progress: Vec<AtomicU64>,
 }
@@ -69,6 +75,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
         threads: usize,
         claim: fn(&T) -> &Claim,
         work: impl Fn(&Arc<T>) -> bool + Send + Sync + 'static,
+        panicked: Panicked<T>,
     ) -> std::io::Result<Self> {
         let work = Box::new(work);
         let shared = Arc::new(Shared {
@@ -76,6 +83,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
             wake: Condvar::new(),
             claim,
             work,
+            panicked,
             progress: (0..threads).map(|_| AtomicU64::new(0)).collect(),
         });
         let mut handles = Vec::with_capacity(threads);
@@ -140,7 +148,11 @@ impl<T> Shared<T> {
             self.progress[number].fetch_add(1, Ordering::Relaxed);
             let claim = (self.claim)(&partition);
             claim.started();
-            let wanted = (self.work)(&partition);
+            let done = catch_unwind(AssertUnwindSafe(|| (self.work)(&partition)));
+            let wanted = done.unwrap_or_else(|panic| {
+                (self.panicked)(&partition, panics::reason_of(&*panic));
+                false
+            });
             self.progress[number].fetch_add(1, Ordering::Relaxed);
             if claim.ended(wanted) {
                 self.push(Arc::clone(&partition));
@@ -159,5 +171,43 @@ impl<T> Shared<T> {
             }
             queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    struct Job {
+        claim: Claim,
+        panics: bool,
+        told: mpsc::Sender<String>,
+    }
+
+    fn told(job: &Arc<Job>, text: &str) {
+        job.told.send(text.to_owned()).unwrap();
+    }
+
+    #[test]
+    fn a_thread_goes_on_after_work_that_panicked() {
+        tailrace_runtime::install();
+        let (tell, hears) = mpsc::channel();
+        let work = |job: &Arc<Job>| {
+            assert!(!job.panics, "an invariant is broken");
+            told(job, "done");
+            false
+        };
+        let workers = Workers::start("test", 1, |job: &Job| &job.claim, work, told).unwrap();
+        let job = |panics| Arc::new(Job { claim: Claim::default(), panics, told: tell.clone() });
+        let (bad, good) = (job(true), job(false));
+        for _ in 0..2 {
+            workers.schedule(&bad);
+            assert_eq!(hears.recv().unwrap(), "an invariant is broken");
+            workers.schedule(&good);
+            assert_eq!(hears.recv().unwrap(), "done");
+        }
+        workers.stop();
+        assert!(workers.progress().all(|progress| progress == 8), "no thread counts as busy");
     }
 }

@@ -41,7 +41,7 @@ impl LivePartition {
         key: &SharePartitionKey,
         handle: Arc<PartitionHandle>,
     ) -> Result<Arc<Self>, ShareFailure> {
-        debug_assert_eq!(handle.id.partition, PartitionId(key.partition));
+        assert_eq!(handle.id.partition, PartitionId(key.partition));
         let leader_epoch = handle.reader.epoch().get();
         let kept = state::read(node, key, leader_epoch).await.map_err(|failure| match failure {
             StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,

@@ -1,10 +1,11 @@
 //! One share-partition in use.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tailrace_env::task;
 use tailrace_env::time::Duration;
+use tailrace_env::{panics, task};
 
 use tailrace_coordination::share::{AcknowledgeError, SharePartition, SharePartitionKey};
 use tailrace_env::sync::Notify;
@@ -57,9 +58,23 @@ pub enum AcknowledgeFailure {
 }
 
 impl LivePartition {
-    /// Runs `step` on the core. `None` if it is of no use any more.
+    /// Runs `step` on the core. `None` if it is of no use any more: it is not if this panics, since nobody may go on with what was changed
+    /// half-way. What was kept is loaded anew.
     pub(super) fn with_core<T>(&self, step: impl FnOnce(&mut SharePartition) -> T) -> Option<T> {
-        lock(&self.core).as_mut().map(step)
+        let stepped = {
+            let mut core = lock(&self.core);
+            let stepped = catch_unwind(AssertUnwindSafe(|| core.as_mut().map(step)));
+            if stepped.is_err() {
+                *core = None;
+            }
+            stepped
+        };
+        stepped.unwrap_or_else(|panic| {
+            let (reason, key) = (panics::reason_of(&*panic), &self.key);
+            tracing::error!(?key, %reason, "a bug of the server: a change of a share-partition panicked, it is loaded anew");
+            self.wake();
+            None
+        })
     }
 
     /// True if it is of use, for this partition: a topic may have been deleted and made anew.

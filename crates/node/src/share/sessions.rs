@@ -93,7 +93,8 @@ impl ShareSessions {
         }
         let (now, mut partitions) = (session.partitions.len(), session.partitions.clone());
         let turn = usize::try_from(request.epoch).unwrap_or(0);
-        table.partitions = table.partitions + now - before;
+        let others = table.partitions.checked_sub(before);
+        table.partitions = others.expect("all sessions together have the partitions of each") + now;
         if now > SESSION_PARTITIONS_MAX || table.partitions > ALL_PARTITIONS_MAX {
             table.remove(&member);
             return Err(SessionFailure::LimitReached);
@@ -163,10 +164,11 @@ impl Table {
         let mut partitions = Vec::new();
         add(&mut partitions, request.added);
         let all = self.partitions + partitions.len();
-        let is_full = self.sessions.len() >= usize::try_from(sessions_max).unwrap_or(usize::MAX);
+        let is_full = self.sessions.len() >= sessions_max as usize;
         if is_full || partitions.len() > SESSION_PARTITIONS_MAX || all > ALL_PARTITIONS_MAX {
             return Err(SessionFailure::LimitReached);
         }
+        assert!(!self.sessions.contains_key(&member), "a second session of {member:?}");
         self.partitions = all;
         let session = Session { epoch: 1, connection: request.connection, partitions: partitions.clone() };
         self.sessions.insert(member, session);
@@ -194,7 +196,8 @@ impl Table {
 
     fn remove(&mut self, member: &Member) {
         if let Some(session) = self.sessions.remove(member) {
-            self.partitions -= session.partitions.len();
+            let left = self.partitions.checked_sub(session.partitions.len());
+            self.partitions = left.expect("all sessions together have the partitions of each");
         }
     }
 }

@@ -26,7 +26,10 @@ pub(super) async fn first_offset(
             let since = TimestampMs(node.now().0.saturating_sub(ms));
             let log = Arc::clone(handle);
             let look = move || log.reader.log().offset_for_time(since, latest);
-            let found = task::spawn_blocking(look).await.map_err(|_| ShareFailure::Internal)?;
+            let found = task::spawn_blocking(look).await.map_err(|error| {
+                tracing::error!(partition = %handle.id, %error, "looking up an offset by time panicked");
+                ShareFailure::Internal
+            })?;
             let found = found.map_err(|error| {
                 tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
                 ShareFailure::from(ReadFailure::Log(error))

@@ -236,3 +236,16 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     );
     rig.running.stop().await;
 }
+
+/// Nobody goes on with a share-partition that was changed half-way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_share_partition_that_panics_is_loaded_anew() {
+    let rig = Rig::start().await;
+    let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    assert_eq!(live.with_core(|_| panic!("an invariant is broken")), None::<()>);
+    assert_eq!(live.with_core(|_| ()), None, "nobody touches it any more");
+    let anew = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    assert!(!Arc::ptr_eq(&live, &anew));
+    assert_eq!(anew.with_core(|core| core.in_flight()), Some(0));
+    assert_eq!(rig.running.stop().await, 0);
+}

@@ -1,10 +1,9 @@
 //! Ranges of one partition that wait to be read for a sink, and the bound of all partitions together.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tailrace_types::Offset;
+use tailrace_types::{Offset, Tally};
 
 /// Each range counts as at least so many bytes: what its place in the queue takes, and more.
 const RANGE_BYTES_MIN: u64 = 256;
@@ -31,39 +30,43 @@ pub(crate) struct TapRange {
 
 impl TapRange {
     /// The range of one batch.
+    ///
+    /// # Panics
+    /// If it has no offset.
     pub(crate) fn new(from: Offset, to: Offset, bytes: usize) -> Self {
+        assert!(from < to, "a batch from {from} to {to}");
         Self { from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
     }
 
     pub(crate) fn records(&self) -> u64 {
-        u64::try_from(self.to.get() - self.from.get()).unwrap_or(0)
+        self.to.get().abs_diff(self.from.get())
     }
 }
 
 /// Bytes that wait for one sink, of all partitions.
 #[derive(Debug)]
 pub struct TapBudget {
-    waiting: AtomicU64,
+    waiting: Tally,
     max: u64,
 }
 
 impl TapBudget {
     /// At most `max` bytes wait; what is more is skipped, the oldest first.
     pub fn new(max: u64) -> Self {
-        Self { waiting: AtomicU64::new(0), max }
+        Self { waiting: Tally::of("bytes that wait for a sink"), max }
     }
 
     /// Bytes that wait now.
     pub(crate) fn waiting(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
+        self.waiting.get()
     }
 
     fn take(&self, bytes: u64) {
-        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.waiting.add(bytes);
     }
 
     pub(crate) fn release(&self, bytes: u64) {
-        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.waiting.take_off(bytes);
     }
 
     fn joined_max(&self) -> u64 {
@@ -92,6 +95,13 @@ struct Queue {
     running: bool,
 }
 
+impl Queue {
+    fn take_off(&mut self, bytes: u64) {
+        let left = self.bytes.checked_sub(bytes);
+        self.bytes = left.expect("a queue has as many bytes as its ranges");
+    }
+}
+
 /// What waits in one partition, for each sink. Empty until something is wanted there.
 #[derive(Debug, Default)]
 pub(crate) struct TapQueues(OnceLock<Box<[TapQueue]>>);
@@ -114,7 +124,7 @@ impl TapQueue {
         while (budget.is_exceeded() || (held && queue.bytes > budget.held_max()))
             && let Some(oldest) = queue.ranges.pop_front()
         {
-            queue.bytes -= oldest.bytes;
+            queue.take_off(oldest.bytes);
             budget.release(oldest.bytes);
             skipped += oldest.records();
         }
@@ -133,7 +143,7 @@ impl TapQueue {
     pub(crate) fn next(&self) -> Option<TapRange> {
         let mut queue = self.lock();
         let next = queue.ranges.pop_front();
-        queue.bytes -= next.map_or(0, |range| range.bytes);
+        queue.take_off(next.map_or(0, |range| range.bytes));
         queue.running = next.is_some();
         if next.is_none() {
             queue.ranges = VecDeque::new();
@@ -141,8 +151,13 @@ impl TapQueue {
         next
     }
 
+    /// The task has ended before its work was over.
+    pub(crate) fn end(&self) {
+        self.lock().running = false;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        // Nothing under this lock can panic half-way.
+        // What panics under this lock has found the queue to be wrong already.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -216,5 +231,22 @@ mod tests {
         assert_eq!(held.next(), Some(range(10, 20, 150_000)));
         budget.release(150_000);
         assert_eq!(held.push(range(20, 30, 60_000), &budget, true), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "300 go of 256 bytes that wait for a sink")]
+    fn no_more_is_released_than_waits() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
+        queue.push(range(0, 1, 1), &budget, false);
+        budget.release(300);
+    }
+
+    #[test]
+    #[should_panic(expected = "a queue has as many bytes as its ranges")]
+    fn a_queue_has_the_bytes_of_its_ranges() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
+        queue.push(range(0, 1, 1), &budget, false);
+        queue.lock().bytes = 10;
+        queue.next();
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tailrace_log::DamagedRange;
 use tailrace_types::Offset;
 
+use super::queue::TapQueue;
 use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
 use crate::caller::Caller;
 use crate::deadlines::EXCHANGE_TIMEOUT;
@@ -34,6 +35,8 @@ enum Skipped {
     Unread(ReadFailure),
     Disk(std::io::Error),
     NotTaken(NotTaken),
+    /// A bug of the server: reading it back panicked.
+    Panicked,
 }
 
 impl Taps {
@@ -59,16 +62,36 @@ impl Taps {
     }
 }
 
+/// The range that is being delivered. Dropped with it, by a panic, it is skipped: others wait for the room that it takes, and the next
+/// append begins anew.
+struct UnderWay<'a> {
+    sink: &'a dyn Sink,
+    queue: &'a TapQueue,
+    range: Option<TapRange>,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(range) = self.range.take() {
+            self.sink.budget().release(range.bytes);
+            self.sink.skipped(range.records());
+            self.queue.end();
+        }
+    }
+}
+
 /// Reads one range after the other for the sink of this number, until there is none.
 async fn run(node: Arc<Node>, partition: Arc<PartitionHandle>, number: usize) {
     let taps = &node.taps;
     let (sink, queue) = (&taps.0[number].sink, taps.queue(&partition, number));
     let mut stopping = node.stopping.subscribe();
     while let Some(range) = queue.next() {
+        let mut under_way = UnderWay { sink: &**sink, queue, range: Some(range) };
         let delivered = select! {
             delivered = deliver(&node, &partition, number, range) => delivered,
             () = stopped(&mut stopping) => Err(Skipped::Gone),
         };
+        under_way.range = None;
         sink.budget().release(range.bytes);
         if let Err(skipped) = delivered {
             let (id, name) = (&partition.id, sink.name());
@@ -139,7 +162,7 @@ fn skip_damaged(
     skipped: (Offset, Offset),
     range: &DamagedRange,
 ) {
-    sink.skipped(u64::try_from(skipped.1.get() - skipped.0.get()).unwrap_or(0));
+    sink.skipped(skipped.1.get().abs_diff(skipped.0.get()));
     let name = sink.name();
     tracing::warn!(partition = %partition.id, "kept from {name}, because it is damaged: {range}");
 }
@@ -162,8 +185,62 @@ async fn read(
         slice.read()
     } else {
         let read = task::spawn_blocking(move || slice.read()).await;
-        read.map_err(|_| Skipped::Gone)?
+        read.map_err(|error| {
+            tracing::error!(partition = %partition.id, %error, "a bug of the server: reading back what was appended panicked");
+            Skipped::Panicked
+        })?
     };
     let bytes = bytes.map_err(Skipped::Disk)?;
     Ok(Some((Committed { bytes, from: at, aborted }, next)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Intake, TapBudget};
+    use super::*;
+    use crate::partitions::Topic;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    struct Unlucky {
+        budget: TapBudget,
+        skipped: AtomicU64,
+    }
+
+    impl Sink for Unlucky {
+        fn name(&self) -> &'static str {
+            "unlucky"
+        }
+
+        fn wants(&self, _: &Topic) -> bool {
+            true
+        }
+
+        fn budget(&self) -> &TapBudget {
+            &self.budget
+        }
+
+        fn begin(self: Arc<Self>) -> Box<dyn Intake> {
+            panic!("nothing is begun")
+        }
+
+        fn skipped(&self, records: u64) {
+            self.skipped.fetch_add(records, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_panics_is_skipped_and_others_go_on() {
+        let sink = Unlucky { budget: TapBudget::new(1 << 20), skipped: AtomicU64::new(0) };
+        let queue = TapQueue::default();
+        queue.push(TapRange::new(Offset(0), Offset(3), 1000), &sink.budget, false);
+        assert!(queue.begin());
+        let delivery = std::panic::AssertUnwindSafe(|| {
+            let _under_way = UnderWay { sink: &sink, queue: &queue, range: queue.next() };
+            panic!("on purpose");
+        });
+        assert!(std::panic::catch_unwind(delivery).is_err());
+        assert_eq!((sink.budget.waiting(), sink.skipped.load(Ordering::Relaxed)), (0, 3));
+        queue.push(TapRange::new(Offset(3), Offset(4), 1000), &sink.budget, false);
+        assert!(queue.begin(), "the next append begins anew");
+    }
 }

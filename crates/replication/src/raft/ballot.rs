@@ -54,6 +54,14 @@ pub(crate) struct Ballot {
 }
 
 impl Ballot {
+    /// # Panics
+    /// If the term went back from `term`, or the `vote` given in it is another one now.
+    pub(super) fn assert_follows(&self, term: u64, vote: u64) {
+        let now = (self.term, self.vote);
+        assert!(now.0 >= term, "the term went back from {term} to {}", now.0);
+        assert!(now.0 > term || vote == 0 || now.1 == vote, "term {term} has votes for {vote} and {}", now.1);
+    }
+
     /// The copy has taken the place of the log.
     pub(super) fn finish_installing(&mut self) {
         if let Some((end, members)) = self.installing.take() {
@@ -262,6 +270,24 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "the term went back from 4 to 3")]
+    fn the_term_does_not_go_back() {
+        Ballot { term: 3, ..Ballot::default() }.assert_follows(4, 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "term 4 has votes for 1 and 2")]
+    fn a_term_has_one_vote() {
+        Ballot { term: 4, vote: 2, ..Ballot::default() }.assert_follows(4, 1);
+    }
+
+    #[test]
+    fn a_vote_is_given_once_in_each_term() {
+        Ballot { term: 4, vote: 2, ..Ballot::default() }.assert_follows(4, 0);
+        Ballot { term: 5, vote: 0, ..Ballot::default() }.assert_follows(4, 1);
+    }
 
     fn ballot(term: u64) -> Ballot {
         let mut members = ConfState::default();

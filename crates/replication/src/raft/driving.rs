@@ -16,7 +16,7 @@ use super::opening::{check_beginning, raise_log_start, settle_ballot};
 use super::options::ReplicaOptions;
 use super::replica::{Counters, ELECTION_SPREAD_MAX, MESSAGES_IN_FLIGHT_MAX, Replica, Role};
 use super::state::{Hibernation, Mending, Offers, Pacing, RELUCTANCE};
-use super::storage::{LogStorage, epoch_of, is_batch, offset_at, term_of};
+use super::storage::{LogStorage, epoch_of, is_batch, offset_at};
 use super::uncommitted::Uncommitted;
 use crate::append::AppendError;
 use crate::ledger::{Ledger, refusal};
@@ -301,7 +301,8 @@ fn is_sound(message: &Message) -> bool {
                 return entry.data.len() + entry.context.len() < ENTRY_BYTES_MAX;
             }
             tailrace_records::check(&entry.data).is_ok_and(|header| {
-                header.total_bytes() == entry.data.len() && term_of(header.leader_epoch) == entry.term
+                header.total_bytes() == entry.data.len()
+                    && u64::try_from(header.leader_epoch.0) == Ok(entry.term)
             })
         })
 }
@@ -328,4 +329,33 @@ fn node<D: Disk>(
     let dir = storage.dir();
     let logger = slog::Logger::root(slog::Discard, slog::o!());
     RawNode::new(&config, storage, &logger).map_err(|error| LogError::damaged(&dir, 0, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use raft::eraftpb::Entry;
+    use tailrace_records::{BatchBuilder, BatchOptions};
+    use tailrace_types::LeaderEpoch;
+
+    use super::*;
+
+    fn message(epoch: i32, term: u64) -> Message {
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        builder.push(TimestampMs(1), None, Some(b"v"), &[]).unwrap();
+        let (mut header, bytes) = builder.build_with_header();
+        header.leader_epoch = LeaderEpoch(epoch);
+        let mut data = bytes.to_vec();
+        data[..tailrace_records::PREFIX_BYTES].copy_from_slice(&header.prefix());
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        message.set_entries(vec![Entry { term, data: data.into(), ..Entry::default() }].into());
+        message
+    }
+
+    #[test]
+    fn the_epoch_of_a_batch_is_the_term_of_its_entry() {
+        assert!(is_sound(&message(3, 3)));
+        assert!(!is_sound(&message(3, 4)));
+        assert!(!is_sound(&message(-1, 0)), "an epoch that is not known is no term");
+    }
 }

@@ -72,7 +72,7 @@ impl<D: Disk> Replica<D> {
         self.store(&ready.take_entries(), now)?;
         self.led = self.role() == Role::Leader;
         self.counters.elected += u64::from(self.led && !was_leader);
-        self.ledger().reader.set_epoch(self.epoch());
+        self.ledger().reader.raise_epoch(self.epoch());
         self.outgoing.extend(ready.take_messages());
         let messages = ready.take_persisted_messages();
         let committed = ready.take_committed_entries();
@@ -125,7 +125,7 @@ impl<D: Disk> Replica<D> {
             .map_err(|error| LogError::damaged(&dir, entry.index, error.to_string()))?;
         let ledger = self.ledger_mut();
         ledger.log.append(&header, index, &entry.data, now)?;
-        ledger.unsynced += u64::try_from(header.record_count).unwrap_or(0);
+        ledger.unsynced += header.records();
         ledger.unsynced_since.get_or_insert(now);
         note_batch(&mut ledger.producers, &header, &entry.data, now);
         if header.attributes.is_control() {
@@ -138,7 +138,10 @@ impl<D: Disk> Replica<D> {
     /// Takes note of a committed entry: of changes of the members, and of a log start. What changes of the members say must be
     /// durable here before it is applied.
     fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
-        self.node.mut_store().applied = entry.index;
+        let storage = self.node.mut_store();
+        let applied = storage.applied;
+        assert!(entry.index == applied + 1, "raft index {} is applied behind {applied}", entry.index);
+        storage.applied = entry.index;
         if entry.get_entry_type() == EntryType::EntryNormal {
             if let Some(to) = log_start_of(&entry.context) {
                 let ledger = self.ledger_mut();
@@ -167,9 +170,14 @@ impl<D: Disk> Replica<D> {
     }
 
     /// Changes the ballot, durably, with what is applied here: the members are those as of then.
+    ///
+    /// # Panics
+    /// If the term went back, or the vote of a term changed.
     pub(super) fn save(&mut self, change: impl FnOnce(&mut Ballot)) -> Result<(), LogError> {
         let storage = self.node.mut_store();
+        let (term, vote) = (storage.ballot.term, storage.ballot.vote);
         change(&mut storage.ballot);
+        storage.ballot.assert_follows(term, vote);
         storage.ballot.commit = storage.ballot.commit.max(storage.applied);
         storage.write_ballot()
     }
@@ -178,11 +186,8 @@ impl<D: Disk> Replica<D> {
     pub(super) fn release(&mut self) {
         let strict = self.ledger().policy.durability == Durability::Strict;
         let durable = self.ledger().log.durable_end();
-        while let Some(written) = self.written.front() {
-            if strict && written.end.offset() > durable.offset() {
-                return;
-            }
-            let Some(written) = self.written.pop_front() else { return };
+        let is_durable = |written: &mut Written| !strict || written.end.offset() <= durable.offset();
+        while let Some(written) = self.written.pop_front_if(is_durable) {
             if self.engine(|node| node.on_persist_ready(written.number)).is_none() {
                 return;
             }

@@ -237,7 +237,7 @@ pub(super) fn offset_at<D: Disk>(log: &Log<D>, index: u64) -> Result<Offset, Log
     })
 }
 
-/// Epochs are terms. A log holds no negative ones.
+/// Epochs are terms. What a log's files say of an epoch that is negative is of none: no entry has term 0.
 pub(super) fn term_of(epoch: LeaderEpoch) -> u64 {
     u64::try_from(epoch.0).unwrap_or(0)
 }

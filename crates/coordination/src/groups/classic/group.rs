@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tailrace_records::internal::{GroupKey, GroupMemberValue, GroupValue};
-use tailrace_types::TimestampMs;
+use tailrace_types::{TimestampMs, take_off};
 
 use super::event::{ClassicDescription, ClassicMemberDescription, JoinRequest, JoinedMember};
 use super::member::ClassicMember;
@@ -216,7 +216,7 @@ impl ClassicGroup {
         self.unsynced.remove(id);
         let member = self.members.remove(id)?;
         self.discount_protocols(&member);
-        self.joining -= usize::from(member.joining.is_some());
+        take_off(&mut self.joining, usize::from(member.joining.is_some()), "members that join");
         if let Some(instance) = &member.instance
             && self.instances.get(instance).is_some_and(|owner| **owner == *id)
         {
@@ -236,13 +236,12 @@ impl ClassicGroup {
     }
 
     fn discount_protocols(&mut self, member: &ClassicMember) {
-        self.subscription_bytes -= member.subscription_bytes();
+        take_off(&mut self.subscription_bytes, member.subscription_bytes(), "bytes of subscriptions");
         for (name, _) in &member.protocols {
-            if let Some(count) = self.supported.get_mut(name) {
-                *count -= 1;
-                if *count == 0 {
-                    self.supported.remove(name);
-                }
+            let count = self.supported.get_mut(name).expect("the protocols of all members are counted");
+            take_off(count, 1, "members that know a protocol");
+            if *count == 0 {
+                self.supported.remove(name);
             }
         }
     }
@@ -251,7 +250,7 @@ impl ClassicGroup {
     pub(super) fn update(&mut self, id: &str, change: impl FnOnce(&mut ClassicMember)) {
         let Some((id, mut member)) = self.members.remove_entry(id) else { return };
         self.discount_protocols(&member);
-        self.joining -= usize::from(member.joining.is_some());
+        take_off(&mut self.joining, usize::from(member.joining.is_some()), "members that join");
         change(&mut member);
         self.joining += usize::from(member.joining.is_some());
         self.count_protocols(&member);
@@ -261,7 +260,7 @@ impl ClassicGroup {
     /// Takes from a member the one who waits for the generation.
     pub(super) fn take_joining(&mut self, id: &str) -> Option<Token> {
         let token = self.members.get_mut(id)?.joining.take()?;
-        self.joining -= 1;
+        take_off(&mut self.joining, 1, "members that join");
         Some(token)
     }
 
@@ -269,7 +268,8 @@ impl ClassicGroup {
     pub(super) fn bytes_with(&self, request: &JoinRequest) -> usize {
         let before = self.members.get(&request.member).map_or(0, ClassicMember::subscription_bytes);
         let fresh: usize = request.protocols.iter().map(|(_, subscription)| subscription.len()).sum();
-        self.subscription_bytes - before + fresh
+        let others = self.subscription_bytes.checked_sub(before);
+        others.expect("the subscriptions of all members are counted") + fresh
     }
 
     /// Can somebody with these protocols be a member? Where there is none, whatever the state, the first one decides.
@@ -434,5 +434,31 @@ impl ClassicGroup {
             protocol: protocol.to_owned(),
             members: self.members.iter().map(member).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "1 go of 0 members that join")]
+    fn no_more_members_join_than_there_are() {
+        let mut group = ClassicGroup::new(TimestampMs(0));
+        let member = ClassicMember {
+            instance: None,
+            client: Default::default(),
+            rebalance_timeout_ms: 1,
+            session_timeout_ms: 1,
+            protocols: Vec::new(),
+            assignment: Bytes::new(),
+            joining: Some(Token(1)),
+            syncing: None,
+            is_new: false,
+            alive_until: TimestampMs(0),
+        };
+        group.insert("m".into(), member);
+        group.joining = 0;
+        group.remove("m");
     }
 }

@@ -9,7 +9,7 @@ use tailrace_metadata::MetadataImage;
 use tailrace_records::internal::{
     ConsumerGroupKey, ConsumerGroupMember, ConsumerGroupMetadata, RegularExpression, TargetAssignmentMetadata,
 };
-use tailrace_types::{TimestampMs, TopicId};
+use tailrace_types::{TimestampMs, TopicId, take_off};
 
 use super::member::{Member, expression_of, standing_to_record, target_to_record};
 use super::reconcile::{Held, Standing};
@@ -97,11 +97,10 @@ fn count(counts: &mut BTreeMap<String, usize>, name: &str) {
 }
 
 fn discount(counts: &mut BTreeMap<String, usize>, name: &str) {
-    if let Some(count) = counts.get_mut(name) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(name);
-        }
+    let count = counts.get_mut(name).expect("what members have said is counted");
+    take_off(count, 1, "members that have said so");
+    if *count == 0 {
+        counts.remove(name);
     }
 }
 
@@ -148,7 +147,7 @@ impl ConsumerGroup {
             discount(&mut self.expressions, expression);
         }
         if let Some(classic) = &details.classic {
-            self.classic_members -= 1;
+            take_off(&mut self.classic_members, 1, "classic members");
             for (name, _) in &classic.protocols {
                 discount(&mut self.classic_protocols, name);
             }

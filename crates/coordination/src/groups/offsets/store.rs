@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
+use tailrace_types::{ProducerEpoch, ProducerId, TopicId, take_off};
 
 use super::event::CommittedOffset;
 use crate::coordinator::TransactionalProducer;
@@ -180,11 +180,10 @@ impl Offsets {
 
     fn discount_topic(&mut self, topic: &Arc<str>, id: TopicId) {
         let key = (Arc::clone(topic), id);
-        if let Some(count) = self.topics.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.topics.remove(&key);
-            }
+        let count = self.topics.get_mut(&key).expect("the topics of all offsets are counted");
+        take_off(count, 1, "offsets of a topic");
+        if *count == 0 {
+            self.topics.remove(&key);
         }
     }
 
@@ -210,7 +209,7 @@ impl Offsets {
     pub(super) fn remove(&mut self, group: &str, topic: &str, partition: i32) {
         let Some(offsets) = self.groups.get_mut(group) else { return };
         let committed = take(&mut offsets.committed, topic, partition);
-        offsets.committed_count -= usize::from(committed.is_some());
+        take_off(&mut offsets.committed_count, usize::from(committed.is_some()), "committed offsets");
         let producers = take(&mut offsets.pending, topic, partition);
         if let Some(stored) = committed {
             self.discount_topic(&topic.into(), stored.offset.topic_id);
@@ -218,7 +217,8 @@ impl Offsets {
         for producer in producers.into_iter().flatten() {
             let Some(groups) = self.transactions.get_mut(&producer) else { continue };
             let Some(topics) = groups.get_mut(group) else { continue };
-            self.pending_count -= usize::from(take(topics, topic, partition).is_some());
+            let gone = usize::from(take(topics, topic, partition).is_some());
+            take_off(&mut self.pending_count, gone, "pending offsets");
             if topics.is_empty() {
                 groups.remove(group);
             }
@@ -244,7 +244,7 @@ impl Offsets {
         for (group, topics) in groups {
             for (topic, partitions) in topics {
                 for (partition, stored) in partitions {
-                    self.pending_count -= 1;
+                    take_off(&mut self.pending_count, 1, "pending offsets");
                     self.no_longer_pending(&group, &topic, partition, producer);
                     if committed {
                         self.put_stored(&group, &topic, partition, stored);

@@ -8,7 +8,7 @@ use tailrace_records::internal::{
     NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
     ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
 };
-use tailrace_types::{TimestampMs, TopicId};
+use tailrace_types::{TimestampMs, TopicId, take_off};
 
 use crate::coordinator::CoordinatorRecord;
 use crate::groups::assignors::Partitions;
@@ -97,11 +97,10 @@ impl ShareGroup {
 
     fn uncount(&mut self, details: &ShareGroupMember) {
         for name in &details.subscribed_topic_names {
-            if let Some(count) = self.names.get_mut(name) {
-                *count -= 1;
-                if *count == 0 {
-                    self.names.remove(name);
-                }
+            let count = self.names.get_mut(name).expect("the subscriptions of all members are counted");
+            take_off(count, 1, "members that are subscribed to a topic");
+            if *count == 0 {
+                self.names.remove(name);
             }
         }
     }

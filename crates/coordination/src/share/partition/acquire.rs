@@ -86,7 +86,12 @@ impl Taking<'_> {
     }
 
     fn take(&mut self, first: i64, last: i64, delivery_count: i16) {
-        self.left = self.left.saturating_sub(last.abs_diff(first) + 1);
+        let taken = last.abs_diff(first) + 1;
+        // Whole batches may be more than was asked for.
+        let may_exceed = self.terms.mode == AcquireMode::BatchOptimized;
+        assert!(taken <= self.left || may_exceed, "{taken} records are taken, and {} may be", self.left);
+        assert!(delivery_count > 0, "a delivery with the number {delivery_count}");
+        self.left = self.left.saturating_sub(taken);
         if let Some(before) = self.taken.last_mut() {
             let count = before.last.get().abs_diff(before.first.get()) + 1;
             let is_small = self.terms.mode == AcquireMode::RecordLimit || count < self.terms.batch_size;
@@ -105,6 +110,7 @@ impl Taking<'_> {
             AcquireMode::RecordLimit => most.min(self.left),
             AcquireMode::BatchOptimized => most,
         };
+        // A limit beyond all offsets is none.
         last.min(first.saturating_add(i64::try_from(most).unwrap_or(i64::MAX)) - 1)
     }
 }
@@ -260,6 +266,9 @@ impl SharePartition {
         if room == 0 || taken_last < first {
             return;
         }
+        let (fresh, may_exceed) =
+            (taken_last.abs_diff(first) + 1, taking.terms.mode == AcquireMode::BatchOptimized);
+        assert!(fresh <= room || may_exceed, "{fresh} more records in flight, and there is room for {room}");
         self.append(taken_last, InFlight { state: taking.lock(), delivery_count: 1, unsaved: false });
         taking.take(first, taken_last, 1);
     }

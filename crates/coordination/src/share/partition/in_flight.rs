@@ -176,6 +176,7 @@ impl SharePartition {
         }
         self.runs.remove_below(self.start);
         self.start_unsaved |= self.start != before;
-        debug_assert!(self.start <= self.end);
+        let (start, end) = (self.start, self.end);
+        assert!(start <= end, "a share-partition that begins at {start} and is fresh from {end} on");
     }
 }

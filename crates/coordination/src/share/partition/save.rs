@@ -8,10 +8,12 @@ use crate::share::state::{DeliveryState, KeptRuns, StateBatch, StateWrite, apply
 
 impl SharePartition {
     /// One that goes on where another was when `batches` were kept. Who held records then holds them no more: they are
-    /// available.
+    /// available. What was kept may come from another node: batches that cannot be are passed over.
     pub fn restore(start: Offset, batches: &[StateBatch]) -> Self {
         let mut kept = KeptRuns::default();
-        apply_batches(&mut kept, batches);
+        let is_possible = |batch: &&StateBatch| batch.first <= batch.last && batch.last < Offset(i64::MAX);
+        let possible: Vec<StateBatch> = batches.iter().filter(is_possible).copied().collect();
+        apply_batches(&mut kept, &possible);
         kept.remove_below(start.get());
         let end = kept.last().map_or(start.get(), |run| run.last + 1);
         let mut runs = Intervals::default();
@@ -25,7 +27,7 @@ impl SharePartition {
                 DeliveryState::Acknowledged => RecordState::Acknowledged,
                 DeliveryState::Archived => RecordState::Archived,
             };
-            let value = InFlight { state, delivery_count: run.value.1, unsaved: false };
+            let value = InFlight { state, delivery_count: run.value.1.max(0), unsaved: false };
             runs.set(run.first, run.last, value);
         }
         let mut partition = Self { start: start.get(), end, runs, first_expiry: None, start_unsaved: false };
@@ -54,6 +56,7 @@ impl SharePartition {
         let complete = self.delivery_complete_count();
         Some(StateWrite {
             start: Offset(self.start),
+            // What has no record may be any number of offsets, and the protocol has 31 bits.
             delivery_complete_count: i32::try_from(complete).unwrap_or(i32::MAX),
             batches: batches_of(&changed),
         })

@@ -253,3 +253,35 @@ fn a_limit_that_was_lowered_holds_for_what_was_delivered_before() {
     assert_eq!(acquire(&mut partition, &terms, &batches(&[1]), 0), []);
     assert_eq!(partition.start(), Offset(1));
 }
+
+#[test]
+#[should_panic(expected = "a share-partition that begins at 7 and is fresh from 5 on")]
+fn a_share_partition_does_not_begin_behind_what_is_fresh() {
+    let mut partition = SharePartition::new(Offset(5));
+    partition.start = 7;
+    partition.release_member("m", &TERMS);
+}
+
+#[test]
+#[should_panic(expected = "records from 7 on were read, but those from 5 on are fresh")]
+fn records_are_acquired_in_their_order() {
+    let terms = acquire_terms("m", 10, 10, AcquireMode::RecordLimit);
+    let fetched = Fetched { from: Offset(7), batches: &[] };
+    SharePartition::new(Offset(5)).acquire(&terms, &TERMS, fetched, TimestampMs(0));
+}
+
+/// What was kept is what another node says, and no invariant.
+#[test]
+fn batches_that_cannot_be_are_passed_over() {
+    let batch = |first, last, delivery_count| StateBatch {
+        first: Offset(first),
+        last: Offset(last),
+        state: DeliveryState::Available,
+        delivery_count,
+    };
+    let kept = [batch(0, 2, -7), batch(9, 3, 1), batch(5, i64::MAX, 1)];
+    let mut partition = SharePartition::restore(Offset(0), &kept);
+    assert_eq!((partition.start(), partition.end()), (Offset(0), Offset(3)));
+    let terms = acquire_terms("m", 10, 10, AcquireMode::RecordLimit);
+    assert_eq!(acquire(&mut partition, &terms, &batches(&[3]), 0), [(0, 2, 1)]);
+}

@@ -18,17 +18,18 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tailrace_env::task;
+use tailrace_env::{panics, task};
 
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
 use tailrace_replication::{AppendError, Policy, SyncTicket};
-use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset, TimestampMs};
 
 use super::PartitionHandle;
 use super::lock::{Core, Guard};
 use super::waiters::lock;
 use crate::disk::NodeDisk;
+use crate::partitions::failure::AppendFailure;
 use tailrace_env::time::wall_clock;
 
 /// What of a partition is compared before and after a change.
@@ -36,18 +37,49 @@ struct Marks {
     high_watermark: HighWatermark,
     last_stable_offset: Offset,
     log_start: Offset,
+    log_end: LogEnd,
     appended_bytes: u64,
     rolls: u64,
     sync_due: bool,
 }
 
 impl Marks {
+    /// What holds after every change, whatever it was.
+    ///
+    /// # Panics
+    /// If it does not.
+    fn assert_follow(&self, before: &Self) {
+        let (committed, stable, end) = (self.high_watermark, self.last_stable_offset, self.log_end);
+        assert!(
+            stable <= committed.offset()
+                && committed.offset() <= end.offset()
+                && self.log_start <= end.offset(),
+            "last stable offset {stable}, high watermark {committed} and log start {} of a log that ends at {end}",
+            self.log_start
+        );
+        assert!(
+            committed >= before.high_watermark && stable >= before.last_stable_offset,
+            "high watermark {committed} and last stable offset {stable}, after {} and {}",
+            before.high_watermark,
+            before.last_stable_offset
+        );
+        assert!(
+            self.appended_bytes >= before.appended_bytes && self.rolls >= before.rolls,
+            "{} bytes and {} segments were written, and before {} and {}",
+            self.appended_bytes,
+            self.rolls,
+            before.appended_bytes,
+            before.rolls
+        );
+    }
+
     fn of(partition: &PartitionHandle, core: &Core) -> Self {
         let reader = &partition.reader;
         Self {
             high_watermark: reader.high_watermark(),
             last_stable_offset: reader.last_stable_offset(),
             log_start: reader.log_start(),
+            log_end: reader.log_end(),
             appended_bytes: reader.log().appended_bytes(),
             rolls: reader.log().rolls(),
             sync_due: core.sync_due(),
@@ -63,7 +95,7 @@ impl Marks {
 #[must_use]
 enum Effects {
     /// The core panicked, and is gone.
-    OutOfService,
+    OutOfService { reason: String },
     Changed {
         appended_bytes: u64,
         is_sync_due: bool,
@@ -181,24 +213,26 @@ impl PartitionHandle {
         let changed = catch_unwind(AssertUnwindSafe(|| {
             let before = Marks::of(self, core);
             let result = change(core);
+            // Before anybody is told of it.
+            Marks::of(self, core).assert_follow(&before);
             self.pass_on(core);
             (result, Effects::between(&before, &Marks::of(self, core), core.halted()))
         }));
         match changed {
             Ok((result, effects)) => Some((Some(result), effects)),
-            Err(_) => {
+            Err(panic) => {
                 *slot = None;
-                Some((None, Effects::OutOfService))
+                Some((None, Effects::OutOfService { reason: panics::reason_of(&*panic).to_owned() }))
             }
         }
     }
 
     fn act(self: &Arc<Self>, effects: Effects) {
-        let Effects::Changed { appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted } = effects
-        else {
-            tracing::error!(partition = %self.id, "a change of the partition panicked: it is taken out of service");
-            self.sleep.set_gone();
-            return self.stop_waiters();
+        let (appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted) = match effects {
+            Effects::Changed { appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted } => {
+                (appended_bytes, is_sync_due, has_rolled, have_marks_moved, halted)
+            }
+            Effects::OutOfService { reason } => return self.note_panic(reason),
         };
         if appended_bytes > 0 {
             self.context.dirty.appended(appended_bytes);
@@ -223,6 +257,24 @@ impl PartitionHandle {
             None if have_marks_moved => self.marks_moved(),
             None => {}
         }
+    }
+
+    /// What is done for the partition without its core, as a sync, has panicked: nobody knows what became of it. Blocks until the core is
+    /// free.
+    pub(crate) fn take_out_of_service(self: &Arc<Self>, reason: &str) {
+        drop(self.core.0.blocking_lock().take());
+        self.note_panic(reason.to_owned());
+    }
+
+    fn note_panic(&self, reason: String) {
+        tracing::error!(
+            partition = %self.id, %reason,
+            "a bug of the server: work on the partition panicked, and it is taken out of service"
+        );
+        // The first one says what was wrong.
+        let _ = self.panic.set(format!("a bug of the server, it panicked: {reason}"));
+        self.sleep.set_gone();
+        self.stop_waiters();
     }
 
     /// Under the lock after a change: sends the replica's messages, in their order, and tells of leadership won or lost.
@@ -333,8 +385,19 @@ impl PartitionHandle {
 
     /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
     pub(crate) fn halted(&self) -> Option<String> {
+        if let Some(panic) = self.panic.get() {
+            return Some(panic.clone());
+        }
         let reason = || self.try_look(|core| core.halted().map(str::to_owned)).flatten();
         self.is_halted().then(|| reason().unwrap_or_else(|| "stopped".to_owned()))
+    }
+
+    /// Why nothing was done where there is no core: a bug of the server, or the partition was closed or deleted.
+    pub(crate) fn absent(&self) -> AppendFailure {
+        match self.panic.get() {
+            Some(reason) => AppendFailure::Refused(AppendError::Halted { reason: reason.clone() }),
+            None => AppendFailure::Gone,
+        }
     }
 
     /// Marks the partition as no longer writable and tells everyone who waits.
@@ -345,5 +408,47 @@ impl PartitionHandle {
         self.waiting.answer_halted();
         self.waiting.end_asks();
         self.marks_moved();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(last_stable_offset: i64, high_watermark: i64, log_end: i64) -> Marks {
+        Marks {
+            high_watermark: HighWatermark(high_watermark),
+            last_stable_offset: Offset(last_stable_offset),
+            log_start: Offset(0),
+            log_end: LogEnd(log_end),
+            appended_bytes: 100,
+            rolls: 1,
+            sync_due: false,
+        }
+    }
+
+    #[test]
+    fn marks_move_forward() {
+        marks(1, 2, 3).assert_follow(&marks(0, 2, 9));
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "last stable offset 3, high watermark 2 and log start 0 of a log that ends at 4"
+    )]
+    fn the_last_stable_offset_is_not_beyond_the_high_watermark() {
+        marks(3, 2, 4).assert_follow(&marks(0, 0, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "high watermark 2 and last stable offset 2, after 3 and 2")]
+    fn the_high_watermark_does_not_go_back() {
+        marks(2, 2, 4).assert_follow(&marks(2, 3, 4));
+    }
+
+    #[test]
+    #[should_panic(expected = "50 bytes and 1 segments were written, and before 100 and 1")]
+    fn what_was_written_stays_written() {
+        Marks { appended_bytes: 50, ..marks(1, 2, 3) }.assert_follow(&marks(1, 2, 3));
     }
 }

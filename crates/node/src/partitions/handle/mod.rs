@@ -12,7 +12,7 @@ mod waiting;
 mod waking;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -79,6 +79,8 @@ pub struct PartitionHandle {
     /// The last one found no room on the disk.
     pub(super) checkpoint_unwritten: AtomicBool,
     halted: AtomicBool,
+    /// With what it panicked, if it did.
+    panic: OnceLock<String>,
     policy: Mutex<Policy>,
     /// What is still to be read for those who tap it.
     pub(crate) taps: TapQueues,
@@ -117,6 +119,7 @@ impl PartitionHandle {
             checkpointed_at: AtomicI64::new(log_end),
             checkpoint_unwritten: AtomicBool::new(false),
             halted: AtomicBool::new(false),
+            panic: OnceLock::new(),
             policy: Mutex::new(policy),
             taps: TapQueues::default(),
         }

@@ -33,7 +33,11 @@ impl<D: Disk> Fetch<D> {
             return Some((Part::Producers, have, self.manifest.producers_bytes - have));
         }
         let (number, position, left) = self.staging.wanted()?;
-        Some((Part::Segment(u32::try_from(number).unwrap_or(u32::MAX)), position, left))
+        Some((
+            Part::Segment(u32::try_from(number).expect("a manifest has fewer segments than bytes")),
+            position,
+            left,
+        ))
     }
 
     /// Takes the next chunk. `None` if it, or what it completes, is not what was announced.
@@ -47,7 +51,9 @@ impl<D: Disk> Fetch<D> {
             self.table.extend_from_slice(chunk);
             if self.table.len() == self.manifest.producers_bytes as usize {
                 let is_whole = crc32c::crc32c(&self.table) == self.manifest.producers_crc;
-                self.producers = Some(Producers::from_snapshot(&self.table).ok().filter(|_| is_whole)?);
+                let end = self.manifest.producers_offset;
+                let producers = Producers::from_snapshot(&self.table).ok().filter(|_| is_whole);
+                self.producers = Some(producers.filter(|producers| producers.is_below(end))?);
             }
             return Some(Ok(()));
         }
@@ -58,5 +64,66 @@ impl<D: Disk> Fetch<D> {
                 note_batch(producers, header, bytes, appended_at(header, now));
             }
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_log::{Log, LogConfig, LogStore, PartitionIdentity, RealDisk};
+    use tailrace_records::{BatchBuilder, BatchOptions};
+    use tailrace_types::{
+        LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, TopicId, TopicName, TopicPartition,
+    };
+
+    use super::*;
+
+    const NOW: TimestampMs = TimestampMs(1);
+
+    /// The table of a producer that has written offsets 0 to 2.
+    fn table() -> bytes::Bytes {
+        let mut builder = BatchBuilder::new(BatchOptions {
+            producer_id: ProducerId(7),
+            producer_epoch: ProducerEpoch(0),
+            base_sequence: 0,
+            ..BatchOptions::default()
+        });
+        (0..3).for_each(|_| builder.push(NOW, None, Some(b"v"), &[]).unwrap());
+        let mut producers = Producers::default();
+        producers.remember(&builder.build_with_header().0, NOW);
+        producers.snapshot()
+    }
+
+    /// What another replica sends is no invariant: the batches that follow it would end the partition.
+    #[test]
+    fn a_table_that_tells_of_what_comes_behind_it_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
+        let identity = PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition };
+        let (dir, store) = (folder.path().join("t-0"), LogStore::new(RealDisk, 16));
+        let (mut log, _) = Log::open(&store, &dir, &identity, LogConfig::default(), NOW).unwrap();
+        for (producers_offset, is_taken) in [(2, false), (3, true)] {
+            let table = table();
+            let manifest = Manifest {
+                producers_offset: Offset(producers_offset),
+                producers_bytes: table.len() as u32,
+                producers_crc: crc32c::crc32c(&table),
+                ..Manifest::default()
+            };
+            let mut fetch = Fetch {
+                from: ReplicaId(1),
+                snapshot: Point::default(),
+                members: ConfState::default(),
+                manifest,
+                table: Vec::new(),
+                producers: None,
+                staging: log.begin_staging(Vec::new(), LeaderEpoch(1)).unwrap(),
+                idle_ticks: 0,
+            };
+            assert_eq!(
+                fetch.take(Part::Producers, &table, NOW).is_some(),
+                is_taken,
+                "as of {producers_offset}"
+            );
+        }
     }
 }
