@@ -146,7 +146,10 @@ fn node_and_fronts_use_the_world_through_env() {
 
 /// The lines that use a world without asking `env` for it. Tests are the world's own.
 fn world_without_env(text: &str, has_sockets: bool) -> Vec<String> {
-    let shipped = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let mut parts = text.split("#[cfg(test)]\nmod ");
+    let mut shipped = parts.next().unwrap_or_default().to_owned();
+    // What stands behind the end of a module of tests is shipped.
+    shipped.extend(parts.filter_map(|tests| Some(tests.split_once("\n}")?.1)));
     let code = shipped.lines().map(|line| line.split("//").next().unwrap_or_default());
     let is_bad = |line: &&str| {
         let uses_tokio = line.contains("tokio::") || line.contains("use tokio");
@@ -165,6 +168,8 @@ fn a_clock_a_task_and_a_thread_are_seen() {
     {
         assert_eq!(world_without_env(line, true), [line]);
     }
+    let behind = "#[cfg(test)]\nmod tests {\n    use tokio::time;\n}\nuse tokio::fs;";
+    assert_eq!(world_without_env(behind, false), ["use tokio::fs;"]);
     assert!(world_without_env("use tokio::net::TcpStream;", true).is_empty());
     assert_eq!(world_without_env("use tokio::net::TcpStream;", false).len(), 1);
     assert!(world_without_env("use tailrace_env::time; // not tokio::time", false).is_empty());
