@@ -53,8 +53,8 @@ pub(crate) const SEED_STATUS_TIMEOUT: Duration = LOOK_TIMEOUT;
 /// Until another node has noted where this one is. Nobody waits for that.
 pub(crate) const TELL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A node whose number is in use waits so much longer than a session until the one that had it is fenced: whoever leads
-/// the controllers has to be elected first, and may have changed.
+/// A node whose number is in use waits so much longer than a session until the one that had it is fenced: the
+/// controllers may have to elect a leader first.
 pub(crate) const NUMBER_IN_USE_MARGIN: Duration = Duration::from_secs(10);
 
 /// A chunk of a snapshot. Above [`HELD_UP_MAX`], for which its sender may hold it up.

@@ -4,6 +4,8 @@
 //! [`start`] opens a data folder; [`RunningNode::stop`] ends it with everything acknowledged on disk. Fronts bring clients to it
 //! ([`Fronts`]); none is needed.
 //!
+//! It runs in the world that it finds (`tailrace_env`): a program that embeds it begins with `tailrace_runtime::install()`.
+//!
 //! State lies below, behaviour above: [`Node`] has the state of every room as a field, and the files that define it do not know the
 //! node. What a room does lies in files above, which take the node.
 //!

@@ -1,22 +1,31 @@
 //! A panic of a task is its own.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A future whose panics are its outcome.
-pub(super) struct Caught<F>(pub(super) Pin<Box<F>>);
+use pin_project_lite::pin_project;
+
+use super::join_error::JoinError;
+
+pin_project! {
+    /// A future whose panics are its outcome.
+    pub(super) struct Caught<F> {
+        #[pin]
+        pub(super) work: F,
+    }
+}
 
 impl<F: Future> Future for Caught<F> {
-    type Output = Result<F::Output, Box<dyn Any + Send>>;
+    type Output = Result<F::Output, JoinError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let work = self.project().work;
         // What panicked is never polled again.
-        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+        match catch_unwind(AssertUnwindSafe(|| work.poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-            Err(panic) => Poll::Ready(Err(panic)),
+            Err(panic) => Poll::Ready(Err(JoinError::panicked(panic))),
         }
     }
 }

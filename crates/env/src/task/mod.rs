@@ -6,13 +6,15 @@
 
 mod catch;
 mod handle;
+mod join_error;
 mod set;
 
 use std::sync::Arc;
 
 use crate::world::{Spawn, current};
 
-pub use handle::{JoinError, JoinHandle};
+pub use handle::JoinHandle;
+pub use join_error::JoinError;
 pub use set::JoinSet;
 
 /// Runs `work` as a task among those around the caller.

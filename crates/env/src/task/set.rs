@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 
 use tokio::sync::mpsc;
 
-use super::handle;
-use super::handle::{JoinError, JoinHandle};
+use super::catch::Caught;
+use super::join_error::JoinError;
+use crate::world::{Running, current};
 
 /// Tasks of one owner: their ends are waited for in the order in which they come. Those that still run are dropped with it.
-#[derive(Debug)]
 pub struct JoinSet<T> {
-    tasks: BTreeMap<u64, JoinHandle<()>>,
+    tasks: BTreeMap<u64, Box<dyn Running>>,
     next_id: u64,
     tell: mpsc::UnboundedSender<Ended<T>>,
     /// Never closed, and bounded by the number of tasks.
     ended: mpsc::UnboundedReceiver<Ended<T>>,
 }
 
-#[derive(Debug)]
 struct Ended<T> {
     id: u64,
     outcome: Result<T, JoinError>,
@@ -67,12 +66,12 @@ impl<T: Send + 'static> JoinSet<T> {
         let id = self.next_id;
         self.next_id += 1;
         let mut teller = Teller { id, tell: self.tell.clone(), is_told: false };
-        let work = handle::caught(work);
+        let work = Caught { work };
         let task = async move {
             let outcome = work.await;
             teller.tell(outcome);
         };
-        self.tasks.insert(id, super::spawn(task));
+        self.tasks.insert(id, current().spawn(Box::pin(task)));
         id
     }
 
@@ -100,7 +99,7 @@ impl<T: Send + 'static> JoinSet<T> {
 
     /// Drops all tasks where they wait, and waits until they are gone.
     pub async fn shutdown(&mut self) {
-        self.tasks.values().for_each(JoinHandle::abort);
+        self.tasks.values().for_each(|task| task.abort());
         while self.join_next_with_id().await.is_some() {}
     }
 
@@ -117,6 +116,6 @@ impl<T: Send + 'static> JoinSet<T> {
 
 impl<T> Drop for JoinSet<T> {
     fn drop(&mut self) {
-        self.tasks.values().for_each(JoinHandle::abort);
+        self.tasks.values().for_each(|task| task.abort());
     }
 }

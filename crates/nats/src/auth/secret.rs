@@ -122,7 +122,7 @@ impl Checker {
             matches
         };
         task::spawn_blocking(check).await.unwrap_or_else(|error| {
-            // Whoever asks is not let in, and it is not its fault.
+            // The client is not let in, and that is not its fault.
             tracing::error!(%error, "a bug of the server: comparing a password panicked");
             false
         })

@@ -98,9 +98,7 @@ impl Outward<'_> {
         let headers = if message.headers.is_some() { HEADERS } else { 0 };
         let plain = if self.plain { PLAIN } else { 0 };
         out.put_u8(plain | reply | headers);
-        out.put_u16_le(
-            u16::try_from(queues.len()).expect("whoever picks the groups sees to it that they fit"),
-        );
+        out.put_u16_le(u16::try_from(queues.len()).expect("who picks the groups sees to it that they fit"));
         queues.for_each(|queue| put_text(out, queue));
         put_text(out, message.subject);
         if let Some(reply) = message.reply {

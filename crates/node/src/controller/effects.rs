@@ -156,7 +156,7 @@ impl ControllerShell {
         let opened = task::spawn_blocking(move || log::open_replica(&opener, &options, now));
         let opened = match opened.await {
             Ok(opened) => opened,
-            Err(error) => return tracing::error!(%error, "opening the metadata log anew panicked"),
+            Err(error) => return tracing::error!(%error, "opening the metadata log again panicked"),
         };
         state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
         match opened {
@@ -194,7 +194,7 @@ impl ControllerShell {
         let slot = match opened.await {
             Ok(slot) => slot,
             Err(error) => {
-                tracing::error!(partition = %id, %error, "opening the partition anew panicked");
+                tracing::error!(partition = %id, %error, "opening the partition again panicked");
                 return false;
             }
         };

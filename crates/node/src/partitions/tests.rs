@@ -39,6 +39,13 @@ impl Rig {
     }
 
     /// Appends a record of a producer's transaction, as a coordinator would.
+    /// The topic u.
+    async fn create_other(&self) {
+        let now = self.node.now();
+        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), now, Requester::Client);
+        self.node.controller.execute(Caller::internal(), Command::CreateTopic(create), now).await.unwrap();
+    }
+
     async fn append(&self, producer: i64, value: &str) {
         let options = BatchOptions {
             producer_id: ProducerId(producer),
@@ -88,15 +95,7 @@ async fn whatever_is_written_counts_as_dirty() {
     let record = counted(&rig.node, rig.append(1, "one")).await;
     assert!(record > 61 + 3, "a batch has a header: {record}");
     assert_eq!(counted(&rig.node, rig.end(1, true)).await, MARKER_BYTES, "a marker");
-    let command = async {
-        let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
-        rig.node
-            .controller
-            .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
-            .await
-            .unwrap();
-    };
-    assert!(counted(&rig.node, command).await > 61, "the metadata log");
+    assert!(counted(&rig.node, rig.create_other()).await > 61, "the metadata log");
     rig.running.stop().await;
 }
 
@@ -113,12 +112,7 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
     assert!(rig.node.problems().iter().any(|problem| problem.contains("t-0")), "{:?}", rig.node.problems());
     // It is read all the same, and the server goes on.
     assert_eq!(reader.high_watermark().get(), 1);
-    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
-    rig.node
-        .controller
-        .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
-        .await
-        .unwrap();
+    rig.create_other().await;
     assert_eq!(rig.running.stop().await, 0);
 }
 
@@ -127,12 +121,7 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     let rig = Rig::start().await;
-    let create = CreateTopic::with_defaults("u", TopicId([7; 16]), rig.node.now(), Requester::Client);
-    rig.node
-        .controller
-        .execute(Caller::internal(), Command::CreateTopic(create), rig.node.now())
-        .await
-        .unwrap();
+    rig.create_other().await;
     let now = rig.node.now();
     let beyond = rig.handle.with(move |core| core.advance_log_start(tailrace_types::Offset(9), now).is_ok());
     assert_eq!(beyond.await, None);

@@ -59,7 +59,7 @@ pub enum AcknowledgeFailure {
 
 impl LivePartition {
     /// Runs `step` on the core. `None` if it is of no use any more: it is not if this panics, since nobody may go on with what was changed
-    /// half-way. What was kept is loaded anew.
+    /// half-way. What was kept is loaded again.
     pub(super) fn with_core<T>(&self, step: impl FnOnce(&mut SharePartition) -> T) -> Option<T> {
         let stepped = {
             let mut core = lock(&self.core);
@@ -71,7 +71,7 @@ impl LivePartition {
         };
         stepped.unwrap_or_else(|panic| {
             let (reason, key) = (panics::reason_of(&*panic), &self.key);
-            tracing::error!(?key, %reason, "a bug of the server: a change of a share-partition panicked, it is loaded anew");
+            tracing::error!(?key, %reason, "a bug of the server: a change of a share-partition panicked, it is loaded again");
             self.wake();
             None
         })

@@ -244,8 +244,8 @@ async fn a_share_partition_that_panics_is_loaded_anew() {
     let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
     assert_eq!(live.with_core(|_| panic!("an invariant is broken")), None::<()>);
     assert_eq!(live.with_core(|_| ()), None, "nobody touches it any more");
-    let anew = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
-    assert!(!Arc::ptr_eq(&live, &anew));
-    assert_eq!(anew.with_core(|core| core.in_flight()), Some(0));
+    let reloaded = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    assert!(!Arc::ptr_eq(&live, &reloaded));
+    assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
     assert_eq!(rig.running.stop().await, 0);
 }

@@ -63,7 +63,7 @@ impl Taps {
 }
 
 /// The range that is being delivered. Dropped with it, by a panic, it is skipped: others wait for the room that it takes, and the next
-/// append begins anew.
+/// append starts a reader.
 struct UnderWay<'a> {
     sink: &'a dyn Sink,
     queue: &'a TapQueue,
@@ -241,6 +241,6 @@ mod tests {
         assert!(std::panic::catch_unwind(delivery).is_err());
         assert_eq!((sink.budget.waiting(), sink.skipped.load(Ordering::Relaxed)), (0, 3));
         queue.push(TapRange::new(Offset(3), Offset(4), 1000), &sink.budget, false);
-        assert!(queue.begin(), "the next append begins anew");
+        assert!(queue.begin(), "the next append starts a reader");
     }
 }
