@@ -64,6 +64,8 @@ pub enum PageAnswer {
     Page(String),
     /// The query cannot be read: why.
     BadQuery(String),
+    /// A bug of the server: the log says more.
+    Failed,
 }
 
 /// The HTTP front of one server.
@@ -257,6 +259,10 @@ async fn page(server: Arc<HttpServer>, uri: Uri) -> Response<Full<Bytes>> {
         path => match server.guest.page(path.to_owned(), uri.query().unwrap_or_default().to_owned()).await {
             Some(PageAnswer::Page(page)) => typed(StatusCode::OK, "application/json", page),
             Some(PageAnswer::BadQuery(reason)) => text(StatusCode::BAD_REQUEST, reason),
+            Some(PageAnswer::Failed) => {
+                let reason = "a bug of the server: the page could not be made; see the server's log\n";
+                text(StatusCode::INTERNAL_SERVER_ERROR, reason.into())
+            }
             None => text(StatusCode::NOT_FOUND, "not found: / lists what there is\n".into()),
         },
     }

@@ -28,6 +28,7 @@ impl Guest for NatsOnHttp {
         Box::pin(async move {
             Some(match monitor::respond(&server, &path, &query).await? {
                 MonitorAnswer::Page(page) => tailrace_http::PageAnswer::Page(page),
+                MonitorAnswer::Failed => tailrace_http::PageAnswer::Failed,
                 MonitorAnswer::BadQuery(reason) => tailrace_http::PageAnswer::BadQuery(reason),
             })
         })

@@ -58,6 +58,12 @@ impl Tally {
         self.count.fetch_add(number, Ordering::AcqRel);
     }
 
+    /// So many come, if there is room for them beside those that are there. False if there is not.
+    pub fn add_if(&self, number: u64, has_room: impl Fn(u64) -> bool) -> bool {
+        let more = |those: u64| has_room(those).then_some(those + number);
+        self.count.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).is_ok()
+    }
+
     /// So many have gone. Left alone if they were not there, also while a panic is under way: a second one would end the process.
     ///
     /// # Panics
@@ -81,6 +87,8 @@ mod tests {
         tally.add(3);
         tally.take_off(2);
         assert_eq!((tally.get(), tally.size()), (1, 1));
+        assert!(tally.add_if(4, |there| there == 1) && !tally.add_if(4, |there| there == 1));
+        assert_eq!(tally.get(), 5);
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum MonitorAnswer {
     Page(String),
     /// The query cannot be read: why.
     BadQuery(String),
+    /// A bug of the server: the log says more.
+    Failed,
 }
 
 /// All paths, for the page that lists them.
@@ -55,17 +57,17 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
     let made = match PATHS[at].1 {
         Page::Varz => text(&varz::page(server, monitor)),
         Page::Connz => {
-            listed(server, move |server| {
+            let listed = listed(server, move |server| {
                 connections::page(&server.front, &server.front.monitor().closed, &query)
                     .and_then(|page| text(&page))
-            })
-            .await
+            });
+            return Some(listed.await);
         }
         Page::Subsz => {
-            listed(server, move |server| {
+            let listed = listed(server, move |server| {
                 subscriptions::page(&server.front, &query).and_then(|page| text(&page))
-            })
-            .await
+            });
+            return Some(listed.await);
         }
         Page::Routez => others::routez(front, &query).and_then(|page| text(&page)),
         Page::Gatewayz => others::gatewayz(front, &query).and_then(|page| text(&page)),
@@ -73,25 +75,32 @@ pub async fn respond(server: &Arc<NatsServer>, path: &str, query: &str) -> Optio
         Page::Accountz => others::accountz(front, &query).and_then(|page| text(&page)),
         Page::Accstatz => others::accstatz(front, &query).and_then(|page| text(&page)),
         Page::Jsz => others::jsz(front, &query).and_then(|page| text(&page)),
-        Page::Stacksz => listed(server, |_| Ok(process::threads())).await,
+        Page::Stacksz => return Some(listed(server, |_| Ok(process::threads())).await),
         Page::Ipqueuesz => others::ipqueuesz(&query).and_then(|page| text(&page)),
     };
-    Some(made.map_or_else(|BadQuery(reason)| MonitorAnswer::BadQuery(reason), MonitorAnswer::Page))
+    Some(answer(made))
+}
+
+fn answer(made: Result<String, BadQuery>) -> MonitorAnswer {
+    made.map_or_else(|BadQuery(reason)| MonitorAnswer::BadQuery(reason), MonitorAnswer::Page)
 }
 
 /// Makes a page on a worker thread.
 async fn listed(
     server: &Arc<NatsServer>,
     make: impl FnOnce(&NatsServer) -> Result<String, BadQuery> + Send + 'static,
-) -> Result<String, BadQuery> {
+) -> MonitorAnswer {
     // The semaphore is never closed.
     let _place = server.front.monitor().lists.acquire().await;
     let server = Arc::clone(server);
     let made = task::spawn_blocking(move || make(&server)).await;
-    made.unwrap_or_else(|error| {
-        tracing::error!(%error, "a bug of the server: making a page panicked");
-        Err(BadQuery("a bug of the server: the page could not be made; see the server's log".to_owned()))
-    })
+    made.map_or_else(
+        |error| {
+            tracing::error!(%error, "a bug of the server: making a page panicked");
+            MonitorAnswer::Failed
+        },
+        answer,
+    )
 }
 
 fn text<T: Serialize>(page: &T) -> Result<String, BadQuery> {

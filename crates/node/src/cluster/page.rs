@@ -180,7 +180,8 @@ async fn of_handle(handle: &PartitionHandle, found: &mut Vec<Value>) {
     }
     if handle.is_halted() {
         let reason = handle.look(|core| core.halted().map(str::to_owned)).await.flatten();
-        list(found, || damage(&handle.id, "stopped", &reason.unwrap_or_default()));
+        let reason = reason.or_else(|| handle.halted()).unwrap_or_default();
+        list(found, || damage(&handle.id, "stopped", &reason));
     }
 }
 

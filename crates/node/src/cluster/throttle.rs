@@ -4,14 +4,14 @@
 //! replicas together that are throttled. Only replicas that do not vote yet are: a majority may wait for one that does. What is too
 //! early is held up, on its way out or before it is taken in; the replication layer sends such a replica one message at a time.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::TopicConfig;
-use tailrace_types::{NodeId, PartitionId};
+use tailrace_types::{NodeId, PartitionId, Tally};
 
 use crate::deadlines::HELD_UP_MAX;
 
@@ -28,7 +28,7 @@ pub(crate) struct Throttle {
     rate: AtomicU64,
     /// When what was spent so far is paid for.
     paid: Mutex<Option<Instant>>,
-    held: AtomicUsize,
+    held: Tally,
     /// Bytes that were let through.
     pub(super) passed_bytes: Counter,
 }
@@ -38,7 +38,7 @@ impl Default for Throttle {
         Self {
             rate: AtomicU64::new(u64::MAX),
             paid: Mutex::default(),
-            held: AtomicUsize::new(0),
+            held: Tally::of("bytes that are held up"),
             passed_bytes: Counter::default(),
         }
     }
@@ -70,12 +70,12 @@ impl Throttle {
 
     /// Lets so many bytes through, when they are due. `None` if too much waits already.
     pub(super) fn admit(self: &Arc<Self>, bytes: usize) -> Option<Pass> {
-        if self.held.load(Ordering::Relaxed) > HELD_BYTES_MAX {
+        if self.held.size() > HELD_BYTES_MAX {
             return None;
         }
         let wait = self.spend(bytes, Instant::now())?;
         self.passed_bytes.inc_by(bytes as u64);
-        self.held.fetch_add(bytes, Ordering::Relaxed);
+        self.held.add(bytes as u64);
         Some(Pass { throttle: Arc::clone(self), bytes, wait })
     }
 
@@ -110,7 +110,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.throttle.held.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.throttle.held.take_off(self.bytes as u64);
     }
 }
 

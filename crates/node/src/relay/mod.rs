@@ -72,13 +72,13 @@ pub fn append(
 async fn run(node: Arc<Node>, group: RaftGroup) {
     let mut stopping = node.stopping.subscribe();
     while let Some((items, producer)) = node.relay.take(group) {
-        let bytes = items.iter().map(|item| item.waiter.bytes).sum();
+        let under_way = node.relay.under_way(group, items.iter().map(|item| item.waiter.bytes).sum());
         select! {
             () = relay(&node, group, items, producer) => {}
             // Those who wait are about to be closed.
             () = stopped(&mut stopping) => node.relay.set_producer(group, None),
         }
-        node.relay.release(bytes);
+        under_way.end();
     }
 }
 

@@ -1,7 +1,6 @@
 //! What waits for the leader of one partition: batches in their order, and the producer that this node is to the partition.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tailrace_env::time::Instant;
 
@@ -9,14 +8,14 @@ use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
 use tailrace_env::sync::oneshot;
 use tailrace_records::BatchBuilder;
-use tailrace_types::{Offset, ProducerId, RaftGroup};
+use tailrace_types::{Offset, ProducerId, RaftGroup, Tally};
 
 use super::wire::BATCHES_MAX;
 
 /// Bytes of batches that go in one request, unless a single one has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and begin anew.
+/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new producers.
 const IDLE_MAX: usize = 4096;
 
 /// A producer that gets near the end of its sequences is replaced by a new one.
@@ -80,7 +79,7 @@ struct Queue {
 /// The queues of all partitions, bounded together.
 pub(crate) struct Relay {
     queues: Mutex<HashMap<RaftGroup, Queue>>,
-    waiting_bytes: AtomicU64,
+    waiting_bytes: Tally,
     bytes_max: u64,
     /// The sink that knows what is relayed, since it comes from there.
     pub(super) known_to: Option<&'static str>,
@@ -107,7 +106,7 @@ impl Relay {
     pub(crate) fn new(config: &BrokerConfig, known_to: Option<&'static str>, retries: Counter) -> Self {
         Self {
             queues: Mutex::default(),
-            waiting_bytes: AtomicU64::new(0),
+            waiting_bytes: Tally::of("bytes that wait for the leaders of their partitions"),
             bytes_max: config.tailrace_nats_capture_forward_bytes_max,
             known_to,
             retries,
@@ -123,9 +122,8 @@ impl Relay {
         told: Told,
     ) -> Pushed {
         let bytes = builder.bytes_estimate() as u64;
-        let room =
-            |waiting: u64| (waiting == 0 || waiting + bytes <= self.bytes_max).then_some(waiting + bytes);
-        if self.waiting_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_err() {
+        let has_room = |waiting: u64| waiting == 0 || waiting + bytes <= self.bytes_max;
+        if !self.waiting_bytes.add_if(bytes, has_room) {
             return Pushed::Full(told);
         }
         let (sender, done) = oneshot::channel();
@@ -170,13 +168,80 @@ impl Relay {
         }
     }
 
-    /// The batch is done with: its bytes are free.
-    pub(super) fn release(&self, bytes: u64) {
-        self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    /// The room of batches that are being relayed.
+    pub(super) fn under_way(&self, group: RaftGroup, bytes: u64) -> UnderWay<'_> {
+        UnderWay { relay: self, group, bytes, is_done: false }
+    }
+
+    /// Nobody works for this partition any more: the next batch starts a task, with a producer of its own.
+    fn abandon(&self, group: RaftGroup) {
+        if let Some(queue) = self.lock().get_mut(&group) {
+            (queue.running, queue.producer) = (false, None);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RaftGroup, Queue>> {
         // Nothing under this lock can panic half-way.
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the next batch of
+/// the partition starts another task.
+pub(super) struct UnderWay<'a> {
+    relay: &'a Relay,
+    group: RaftGroup,
+    bytes: u64,
+    is_done: bool,
+}
+
+impl UnderWay<'_> {
+    pub(super) fn end(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.relay.waiting_bytes.take_off(self.bytes);
+        if !self.is_done {
+            self.relay.abandon(self.group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tailrace_config::DynamicConfigs;
+    use tailrace_records::BatchOptions;
+    use tailrace_types::{PartitionId, TopicId};
+
+    use super::*;
+
+    #[test]
+    fn batches_whose_task_is_lost_give_their_room_back_and_the_next_one_starts_another_task() {
+        tailrace_runtime::install();
+        let config = BrokerConfig::resolve(&BTreeMap::new(), &DynamicConfigs::default()).unwrap();
+        let relay = Relay::new(&config, None, Counter::default());
+        let group = RaftGroup { topic: TopicId([1; 16]), partition: PartitionId(0) };
+        let push = || {
+            let builder = BatchBuilder::new(BatchOptions::default());
+            match relay.push(group, builder, Instant::now(), Box::new(|_| {})) {
+                Pushed::Waits { starts, .. } => starts,
+                Pushed::Full(_) => panic!("there is room"),
+            }
+        };
+        assert!(push() && !push());
+        let (items, _) = relay.take(group).unwrap();
+        let bytes: u64 = items.iter().map(|item| item.waiter.bytes).sum();
+        assert_eq!((items.len(), relay.waiting_bytes.get()), (2, bytes));
+        drop(relay.under_way(group, bytes));
+        assert_eq!(relay.waiting_bytes.get(), 0);
+        assert!(push(), "nobody works for it any more");
+        let (items, _) = relay.take(group).unwrap();
+        relay.under_way(group, items[0].waiter.bytes).end();
+        assert!(!push(), "its task goes on");
     }
 }
