@@ -121,7 +121,7 @@ pub(crate) struct Connection {
     /// Of requests that wait.
     waiting_bytes: usize,
     outbox: Outbox,
-    limits: Pin<Box<Sleep>>,
+    limits: Sleep,
     last_request: Instant,
     /// The server is stopping: what was read is answered, nothing more is read.
     stopping: bool,
@@ -154,7 +154,7 @@ impl Connection {
             replies_bytes: 0,
             waiting_bytes: 0,
             outbox,
-            limits: Box::pin(time::sleep(LIMITS_INTERVAL)),
+            limits: time::sleep(LIMITS_INTERVAL),
             last_request: Instant::now(),
             stopping: false,
             session: Arc::new(ClientSession::new(peer, local)),
@@ -416,9 +416,9 @@ impl Connection {
     }
 
     fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Closed>> {
-        while self.limits.as_mut().poll(cx).is_ready() {
+        while Pin::new(&mut self.limits).poll(cx).is_ready() {
             self.check_limits()?;
-            self.limits.as_mut().reset(time::Instant::now() + LIMITS_INTERVAL);
+            self.limits.reset(time::Instant::now() + LIMITS_INTERVAL);
         }
         Poll::Pending
     }
