@@ -58,7 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &["env", "node", "runtime"]),
     // The only one that knows all of them.
     ("server", &["kafka", "nats", "http", "node", "runtime", "env", "config"]),
-    ("sim", &["coordination", "metadata", "replication", "log", "records"]),
+    ("sim", &["node", "env", "coordination", "metadata", "config", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
     ("cli", &[]),

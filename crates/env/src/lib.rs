@@ -32,4 +32,4 @@ pub mod thread;
 pub mod time;
 mod world;
 
-pub use world::{Entered, Join, Running, Spawn, Task, Timer, Work, World, enter, install};
+pub use world::{Entered, Join, Park, Running, Spawn, Task, Timer, Work, World, enter, install};

@@ -2,10 +2,10 @@
 
 use std::any::Any;
 use std::io;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::time::Duration;
-use crate::world::{Join, current};
+use crate::time::{Duration, Instant};
+use crate::world::{Join, Park, current};
 
 /// A thread. It goes on when this is dropped.
 pub struct Thread {
@@ -70,27 +70,85 @@ impl std::fmt::Debug for Thread {
 
 /// What ends the pauses of threads, once and for all.
 #[derive(Debug, Default)]
-pub struct Bell {
-    rung: Mutex<bool>,
-    wake: Condvar,
+pub struct Bell(Mutex<BellState>);
+
+#[derive(Debug, Default)]
+struct BellState {
+    rung: bool,
+    waiting: Waiting,
 }
 
 impl Bell {
     /// Ends the pauses, and all later ones at once.
     pub fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.wake.notify_all();
+        let mut state = self.lock();
+        state.rung = true;
+        state.waiting.wake_all();
     }
 
     /// True once it has rung.
     pub fn has_rung(&self) -> bool {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().rung
     }
 
     /// Blocks for so long, or until it rings. True if it has rung.
+    ///
+    /// # Panics
+    /// If there is no world.
     pub fn pause(&self, duration: Duration) -> bool {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.wake.wait_timeout_while(rung, duration, |rung| !*rung);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let end = Instant::now() + duration;
+        let mut state = self.lock();
+        while !state.rung && Instant::now() < end {
+            let place = state.waiting.add();
+            drop(state);
+            place.park(Some(end.age()));
+            state = self.lock();
+            state.waiting.remove(&place);
+        }
+        state.rung
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BellState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Threads that wait for something, the one that came last in front: its memory is the warmest. It lies beside what they wait for, under
+/// the same lock.
+#[derive(Default)]
+pub struct Waiting(Vec<Arc<dyn Park>>);
+
+impl Waiting {
+    /// A place for the calling thread. It waits there once it has given up the lock.
+    ///
+    /// # Panics
+    /// If there is no world.
+    pub fn add(&mut self) -> Arc<dyn Park> {
+        let place = current().parking();
+        self.0.push(Arc::clone(&place));
+        place
+    }
+
+    /// The thread waits no longer.
+    pub fn remove(&mut self, place: &Arc<dyn Park>) {
+        self.0.retain(|other| !Arc::ptr_eq(other, place));
+    }
+
+    /// One of those that wait. It is to be woken, best without the lock, which it takes at once.
+    pub fn take(&mut self) -> Option<Arc<dyn Park>> {
+        self.0.pop()
+    }
+
+    /// Wakes all that wait.
+    pub fn wake_all(&mut self) {
+        while let Some(place) = self.take() {
+            place.unpark();
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} threads", self.0.len())
     }
 }

@@ -62,6 +62,9 @@ pub trait World: Send + Sync {
     /// The operating system's, if it gives no thread.
     fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>>;
 
+    /// A place where one thread at a time waits to be woken.
+    fn parking(&self) -> Arc<dyn Park>;
+
     /// Runs `work` on so many threads, and waits for all of them. Blocks.
     ///
     /// # Panics
@@ -91,6 +94,15 @@ pub trait Running: Send + Sync {
 
     /// True once it has ended.
     fn is_finished(&self) -> bool;
+}
+
+/// A place where one thread at a time waits. A wake-up that comes first is not lost: the next wait ends at once.
+pub trait Park: Send + Sync {
+    /// Blocks until somebody wakes it, or the world is so old; without a time until somebody does. It may end early.
+    fn park(&self, until: Option<Duration>);
+
+    /// Ends the wait, or the next one.
+    fn unpark(&self);
 }
 
 /// A thread that runs.

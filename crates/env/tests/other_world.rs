@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tailrace_env::time::{self, Duration, Instant, MissedTicks};
-use tailrace_env::{Join, Running, Spawn, Task, Timer, Work, World, enter, random, select, sync, task};
+use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, random, select, sync, task};
 
 #[derive(Default)]
 struct State {
@@ -209,6 +209,10 @@ impl World for SmallWorld {
     fn spawn_thread(&self, _: String, work: Work) -> io::Result<Box<dyn Join>> {
         work();
         Ok(Box::new(Ended))
+    }
+
+    fn parking(&self) -> Arc<dyn Park> {
+        unreachable!("it has no threads")
     }
 
     fn on_threads(&self, _: usize, work: &(dyn Fn() + Sync)) {

@@ -43,9 +43,8 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
     let (tell, mut told) = mpsc::unbounded_channel();
     let tap: Arc<dyn Sink> = Arc::new(Tap { tell, budget: TapBudget::new(TAPPED_BYTES_MAX) });
     let running = tailrace_node::start(Startup {
-        folder: DataFolder::open(&config)?,
+        folder: DataFolder::open(&config, NodeDisk::new(LocalDisk::default()))?,
         settings,
-        disk: NodeDisk::new(LocalDisk::default()),
         metrics: Arc::new(Metrics::default()),
         addresses: None,
         fronts: Fronts { sinks: vec![tap], ..Fronts::default() },

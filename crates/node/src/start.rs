@@ -12,7 +12,7 @@ use tailrace_env::metrics::Metrics;
 use tailrace_env::sync::{Mutex, oneshot, watch};
 use tailrace_env::task::JoinHandle;
 use tailrace_env::time::wall_clock;
-use tailrace_log::{DataDirLock, LockError, LogError, LogStore, remove_leftovers};
+use tailrace_log::{DataDirLock, Disk, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_metadata::{ControlError, RegisterNode};
 use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
 use tailrace_replication::raft::ReplicaOptions;
@@ -42,24 +42,45 @@ use crate::taps::{Sink, Taps};
 /// Threads that step replicas. A step may wait for the disk.
 const STEP_THREADS: usize = 4;
 
-/// The folder of a node's data, taken by this process until it is dropped.
+/// The folder of a node's data, on its disk, taken by this process until it is dropped.
 pub struct DataFolder {
     path: PathBuf,
-    lock: DataDirLock,
+    disk: NodeDisk,
+    lock: Option<DataDirLock>,
     own: Own,
 }
 
 impl DataFolder {
-    /// Opens `data.dir`, which is made where it is missing.
+    /// Opens `data.dir` on the disk of this machine, by way of `disk`; it is made where it is missing.
     ///
     /// # Errors
     /// [`StartError::Folder`], [`StartError::Lock`] if another process has it, [`StartError::Cluster`] if it belongs to another node.
-    pub fn open(config: &BrokerConfig) -> Result<Self, StartError> {
+    pub fn open(config: &BrokerConfig, disk: NodeDisk) -> Result<Self, StartError> {
         let path = PathBuf::from(&config.data_dir);
         make_durable_folder(&path)?;
         let lock = DataDirLock::acquire(&path)?;
-        let own = Own::open(&path, config.node())?;
-        Ok(Self { path, lock, own })
+        Self::of(config, disk, path, Some(lock))
+    }
+
+    /// Opens `data.dir` on a disk that only this process sees, so that nobody else can take it.
+    ///
+    /// # Errors
+    /// As [`DataFolder::open`].
+    pub fn open_unshared(config: &BrokerConfig, disk: NodeDisk) -> Result<Self, StartError> {
+        let path = PathBuf::from(&config.data_dir);
+        let made = disk.create_dir(&path).and_then(|()| disk.sync_dir(path.parent().unwrap_or(&path)));
+        made.map_err(|error| folder_error("create", &path, &error))?;
+        Self::of(config, disk, path, None)
+    }
+
+    fn of(
+        config: &BrokerConfig,
+        disk: NodeDisk,
+        path: PathBuf,
+        lock: Option<DataDirLock>,
+    ) -> Result<Self, StartError> {
+        let own = Own::open(&disk, &path, config.node())?;
+        Ok(Self { path, disk, lock, own })
     }
 }
 
@@ -69,8 +90,6 @@ pub struct Startup {
     pub settings: BTreeMap<String, String>,
     /// Where its data lie.
     pub folder: DataFolder,
-    /// The disk; tests put a watcher before it.
-    pub disk: NodeDisk,
     /// Where it registers what it counts.
     pub metrics: Arc<Metrics>,
     /// Where its fronts listen: the other nodes are told. A node that is alone may do without.
@@ -155,7 +174,7 @@ pub struct RunningNode {
     node: Arc<Node>,
     addresses: Option<Addresses>,
     tasks: Vec<JoinHandle<()>>,
-    _lock: DataDirLock,
+    _lock: Option<DataDirLock>,
 }
 
 /// Opens a data folder: its metadata, its partitions, its links to other nodes. Everything works when this returns.
@@ -163,8 +182,8 @@ pub struct RunningNode {
 /// # Errors
 /// See [`StartError`]. Damaged partitions are no error: they are offline, and [`Node::problems`] says so.
 pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
-    let Startup { settings, folder, disk, metrics, mut addresses, fronts } = startup;
-    let DataFolder { path: data_dir, lock, mut own } = folder;
+    let Startup { settings, folder, metrics, mut addresses, fronts } = startup;
+    let DataFolder { path: data_dir, disk, lock, mut own } = folder;
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
     let registry = metrics;
     let metrics = Arc::new(NodeMetrics::default());
@@ -445,23 +464,22 @@ async fn remember_nodes(node: Arc<Node>, mut own: Own) {
     }
 }
 
+fn folder_error(action: &'static str, path: &Path, error: &io::Error) -> StartError {
+    StartError::Folder { action, path: path.to_owned(), error: error.to_string() }
+}
+
 /// Creates the folder where it is missing, and syncs the folders that name it: after a power loss a folder whose name
 /// was not synced may be gone with everything in it.
 fn make_durable_folder(data_dir: &Path) -> Result<(), StartError> {
     if data_dir.is_dir() {
         return Ok(());
     }
-    let failed = |action, path: &Path, error: io::Error| StartError::Folder {
-        action,
-        path: path.to_owned(),
-        error: error.to_string(),
-    };
-    std::fs::create_dir_all(data_dir).map_err(|error| failed("create", data_dir, error))?;
-    let whole = data_dir.canonicalize().map_err(|error| failed("find", data_dir, error))?;
+    std::fs::create_dir_all(data_dir).map_err(|error| folder_error("create", data_dir, &error))?;
+    let whole = data_dir.canonicalize().map_err(|error| folder_error("find", data_dir, &error))?;
     for folder in whole.ancestors().skip(1) {
         // A folder above that may not be read cannot have been created just now.
         let Ok(opened) = std::fs::File::open(folder) else { break };
-        opened.sync_all().map_err(|error| failed("sync", folder, error))?;
+        opened.sync_all().map_err(|error| folder_error("sync", folder, &error))?;
     }
     Ok(())
 }

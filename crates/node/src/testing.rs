@@ -21,10 +21,10 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
     let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
     let addresses = Addresses { kafka: nowhere, nats: None, http: nowhere, cluster: None };
+    let disk = NodeDisk::new(tailrace_runtime::disk::LocalDisk::default());
     let startup = Startup {
-        folder: DataFolder::open(&config).unwrap(),
+        folder: DataFolder::open(&config, disk).unwrap(),
         settings,
-        disk: NodeDisk::new(tailrace_runtime::disk::LocalDisk::default()),
         metrics: Arc::new(Metrics::default()),
         addresses: Some(addresses),
         fronts: Fronts::default(),

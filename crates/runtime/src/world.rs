@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pin_project_lite::pin_project;
 use rustix::rand::{GetRandomFlags, getrandom};
-use tailrace_env::{Join, Running, Spawn, Task, Timer, Work, World};
+use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::AbortHandle;
 
@@ -93,12 +93,36 @@ impl World for RealWorld {
         Ok(Box::new(Thread(running)))
     }
 
+    fn parking(&self) -> Arc<dyn Park> {
+        PARKING.with(|own| Arc::clone(own) as Arc<dyn Park>)
+    }
+
     fn on_threads(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(work);
             }
         });
+    }
+}
+
+thread_local! {
+    static PARKING: Arc<Parking> = Arc::new(Parking(std::thread::current()));
+}
+
+/// Where its thread waits.
+struct Parking(std::thread::Thread);
+
+impl Park for Parking {
+    fn park(&self, until: Option<Duration>) {
+        match until {
+            None => std::thread::park(),
+            Some(until) => std::thread::park_timeout(until.saturating_sub(RealWorld.age())),
+        }
+    }
+
+    fn unpark(&self) {
+        self.0.unpark();
     }
 }
 

@@ -105,7 +105,7 @@ impl Listeners {
 pub async fn start(startup: Startup) -> Result<Server, StartError> {
     tailrace_runtime::install();
     let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
-    let folder = DataFolder::open(&config)?;
+    let folder = DataFolder::open(&config, startup.disk)?;
     let tls = Tls::load(&config)?;
     let auth = Auth::load(&config)?;
     let listeners = Listeners::open(&config).await?;
@@ -127,7 +127,6 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let node = tailrace_node::start(tailrace_node::Startup {
         settings: startup.settings,
         folder,
-        disk: startup.disk,
         metrics: Arc::clone(&metrics),
         addresses: Some(addresses),
         fronts,

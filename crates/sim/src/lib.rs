@@ -10,6 +10,7 @@ pub mod group;
 mod mask;
 mod network;
 mod rng;
+pub mod world;
 
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
 pub use mask::{Failure, Mask};

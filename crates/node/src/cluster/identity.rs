@@ -16,6 +16,7 @@ use super::meta::{Membership, Meta, MetaFiles};
 use super::receiver::Receiver;
 use super::registration::reachable;
 use crate::controller::topic_partition;
+use crate::disk::NodeDisk;
 use tailrace_env::metrics::Metrics;
 use tailrace_env::random;
 use tailrace_peers::{Identity, LEVELS, PeerNode, PeerOptions, PeerTls, Peers, Port};
@@ -32,8 +33,8 @@ impl Own {
     ///
     /// # Errors
     /// [`ClusterError`].
-    pub(crate) fn open(data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
-        let (data_dir, files) = (data_dir.to_owned(), MetaFiles::of(data_dir));
+    pub(crate) fn open(disk: &NodeDisk, data_dir: &Path, node: NodeId) -> Result<Self, ClusterError> {
+        let (data_dir, files) = (data_dir.to_owned(), MetaFiles::of(disk, data_dir));
         let Some(meta) = files.read()? else {
             let cluster_id = TopicId::from_random(random::bytes16()).to_string();
             let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };

@@ -3,14 +3,18 @@
 //! One changed character in it would be another node, another disk or another cluster. So it has a checksum, and lies there twice: what is
 //! damaged is written again from the other one. docs/format.md describes it.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use tailrace_log::{Disk, DiskFile, OpenMode};
+use tailrace_types::usize_of;
+
 use super::errors::ClusterError;
 use super::format::FORMAT;
+use crate::disk::NodeDisk;
 
 /// File in the data folder that names the node and the cluster it belongs to, and the format of the folder.
 const META_FILE: &str = "tailrace.meta";
@@ -19,6 +23,9 @@ const META_FILE: &str = "tailrace.meta";
 const COPY_FILE: &str = "tailrace.meta.copy";
 
 const CRC: &str = "crc";
+
+/// A longer file is not one of these: a cluster of a thousand nodes takes a tenth of that.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What the file says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +53,7 @@ pub(super) struct Membership {
 /// The two files of one data folder.
 #[derive(Clone, Debug)]
 pub(super) struct MetaFiles {
+    disk: NodeDisk,
     pub(super) path: PathBuf,
     copy: PathBuf,
 }
@@ -65,8 +73,9 @@ enum MetaFound {
 }
 
 impl MetaFiles {
-    pub(super) fn of(data_dir: &Path) -> Self {
-        Self { path: data_dir.join(META_FILE), copy: data_dir.join(COPY_FILE) }
+    pub(super) fn of(disk: &NodeDisk, data_dir: &Path) -> Self {
+        let disk = disk.clone();
+        Self { disk, path: data_dir.join(META_FILE), copy: data_dir.join(COPY_FILE) }
     }
 
     /// What they say; `None` of a new folder. A file that is damaged, or missing, is written again from the other one.
@@ -74,7 +83,7 @@ impl MetaFiles {
     /// # Errors
     /// [`ClusterError::NewerFormat`]; [`ClusterError::File`] if neither is whole, or the disk fails.
     pub(super) fn read(&self) -> Result<Option<Meta>, ClusterError> {
-        let read = |path| read(path).map_err(|error| self.failed("read", &error));
+        let read = |path| read(&self.disk, path).map_err(|error| self.failed("read", &error));
         let (value, must_write) = match judge(read(&self.path)?, read(&self.copy)?) {
             Verdict::New => return Ok(None),
             Verdict::Says(value) => (value, false),
@@ -105,7 +114,8 @@ impl MetaFiles {
     /// # Errors
     /// [`ClusterError::File`]
     pub(super) fn write(&self, meta: &Meta) -> Result<(), ClusterError> {
-        let written = [&self.copy, &self.path].into_iter().try_for_each(|path| write_beside(path, meta));
+        let write = |path: &PathBuf| write_beside(&self.disk, path, meta);
+        let written = [&self.copy, &self.path].into_iter().try_for_each(write);
         written.map_err(|error| self.failed("write", &error))
     }
 
@@ -153,12 +163,15 @@ fn judge(found: MetaFound, copy: MetaFound) -> Verdict {
     }
 }
 
-fn read(path: &Path) -> io::Result<MetaFound> {
-    match std::fs::read(path) {
-        Ok(bytes) => Ok(parse(&bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(MetaFound::Missing),
-        Err(error) => Err(error),
-    }
+fn read(disk: &NodeDisk, path: &Path) -> io::Result<MetaFound> {
+    let bytes = match disk.len(path) {
+        Ok(bytes) => bytes.min(FILE_BYTES_MAX),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(MetaFound::Missing),
+        Err(error) => return Err(error),
+    };
+    let mut content = vec![0; usize_of(bytes)];
+    let read = disk.open(path, OpenMode::Read)?.read_at(&mut content, 0)?;
+    Ok(parse(&content[..read]))
 }
 
 fn parse(bytes: &[u8]) -> MetaFound {
@@ -202,7 +215,7 @@ fn differs_in_format_only(found: &Value, copy: &Value) -> bool {
 }
 
 /// Written beside and renamed, so that a crash leaves the old file or the new one.
-fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
+fn write_beside(disk: &NodeDisk, path: &Path, meta: &Meta) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let beside = path.with_file_name(name);
@@ -212,16 +225,18 @@ fn write_beside(path: &Path, meta: &Meta) -> io::Result<()> {
         fields.insert(CRC.to_owned(), crc.into());
     }
     let text = serde_json::to_string_pretty(&value).map_err(io::Error::other)?;
-    std::fs::write(&beside, text + "\n")?;
-    std::fs::File::open(&beside)?.sync_all()?;
-    std::fs::rename(&beside, path)?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    std::fs::File::open(folder)?.sync_all()
+    let file = disk.open(&beside, OpenMode::Truncate)?;
+    file.write_all_at(&[IoSlice::new(text.as_bytes()), IoSlice::new(b"\n")], 0)?;
+    file.sync_all()?;
+    disk.rename(&beside, path)?;
+    disk.sync_dir(path.parent().unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]
 mod tests {
     use tempfile::TempDir;
+
+    use tailrace_runtime::disk::LocalDisk;
 
     use super::super::format::FORMAT_ALONE;
     use super::*;
@@ -242,7 +257,7 @@ mod tests {
 
     fn files() -> (TempDir, MetaFiles) {
         let folder = TempDir::new().unwrap();
-        let files = MetaFiles::of(folder.path());
+        let files = MetaFiles::of(&NodeDisk::new(LocalDisk::default()), folder.path());
         assert_eq!(files.read().unwrap(), None);
         files.write(&meta()).unwrap();
         (folder, files)

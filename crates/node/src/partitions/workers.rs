@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_env::panics;
-use tailrace_env::thread::{self, Thread};
+use tailrace_env::thread::{self, Thread, Waiting};
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -55,7 +55,6 @@ pub(crate) struct Workers<T> {
 
 struct Shared<T> {
     queue: Mutex<Queue<T>>,
-    wake: Condvar,
     claim: fn(&T) -> &Claim,
     work: Box<Work<T>>,
     panicked: Panicked<T>,
@@ -65,6 +64,8 @@ struct Shared<T> {
 
 struct Queue<T> {
     waiting: VecDeque<Arc<T>>,
+    /// Threads that have nothing to do.
+    idle: Waiting,
     stopping: bool,
 }
 
@@ -79,8 +80,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
     ) -> std::io::Result<Self> {
         let work = Box::new(work);
         let shared = Arc::new(Shared {
-            queue: Mutex::new(Queue { waiting: VecDeque::new(), stopping: false }),
-            wake: Condvar::new(),
+            queue: Mutex::new(Queue { waiting: VecDeque::new(), idle: Waiting::default(), stopping: false }),
             claim,
             work,
             panicked,
@@ -113,8 +113,7 @@ impl<T: Send + Sync + 'static> Workers<T> {
 
     /// Works off the queue, then ends the threads. Blocks.
     pub(crate) fn stop(&self) {
-        self.shared.lock().stopping = true;
-        self.shared.wake.notify_all();
+        self.shared.lock().stop();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             let name = thread.name().to_owned();
@@ -128,8 +127,14 @@ impl<T: Send + Sync + 'static> Workers<T> {
 impl<T> Drop for Workers<T> {
     /// The threads end when the queue is empty; nobody waits for that.
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
-        self.shared.wake.notify_all();
+        self.shared.lock().stop();
+    }
+}
+
+impl<T> Queue<T> {
+    fn stop(&mut self) {
+        self.stopping = true;
+        self.idle.wake_all();
     }
 }
 
@@ -139,8 +144,13 @@ impl<T> Shared<T> {
     }
 
     fn push(&self, partition: Arc<T>) {
-        self.lock().waiting.push_back(partition);
-        self.wake.notify_one();
+        let mut queue = self.lock();
+        queue.waiting.push_back(partition);
+        let idle = queue.idle.take();
+        drop(queue);
+        if let Some(idle) = idle {
+            idle.unpark();
+        }
     }
 
     fn run(&self, number: usize) {
@@ -169,7 +179,11 @@ impl<T> Shared<T> {
             if queue.stopping {
                 return None;
             }
-            queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            let place = queue.idle.add();
+            drop(queue);
+            place.park(None);
+            queue = self.lock();
+            queue.idle.remove(&place);
         }
     }
 }

@@ -1,0 +1,14 @@
+//! A world that follows from one number: [`tailrace_env::World`] for several machines, on one thread at a time.
+//!
+//! A [`Universe`] has machines. What runs on one (tasks, work that may block, threads) takes turns with what runs on the others, in an
+//! order that the seed decides. Time passes a little with each turn, and a lot when everybody waits. A thread of a machine is a thread
+//! of the operating system that runs only while it is its turn: all that waits in it waits by way of the world.
+//!
+//! A machine that loses its power loses all that runs on it at once: tasks are dropped, threads unwind out of whatever they wait for.
+
+mod machine;
+mod thread;
+mod turns;
+
+pub use machine::Machine;
+pub use turns::{Stalled, Universe};

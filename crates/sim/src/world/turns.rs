@@ -1,0 +1,299 @@
+//! Who has its turn next, and what time it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tailrace_env::{Task, enter};
+
+use super::machine::Machine;
+use super::thread::Turns;
+use crate::Rng;
+
+/// So many of those that are ready may be the next: the one that has waited longest is not always the first.
+const CHOICES: u64 = 4;
+
+/// A turn takes up to so long, in nanoseconds.
+const TURN_NANOS: u64 = 20_000;
+
+/// Nobody is ready, and no timer is set: what was waited for never comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("everybody waits, and for nothing that comes by itself")]
+pub struct Stalled;
+
+/// Machines, and the time that they live in.
+#[derive(Clone)]
+pub struct Universe(Arc<Mutex<State>>);
+
+/// What has turns.
+pub(super) enum Runs {
+    Task(Task),
+    Thread(Arc<Turns>),
+}
+
+struct Entry {
+    machine: &'static Machine,
+    /// `None` while it has its turn.
+    runs: Option<Runs>,
+    waker: Waker,
+    is_ready: bool,
+    is_aborted: bool,
+}
+
+impl Entry {
+    /// Ends what has no further turn.
+    fn end(self) {
+        let _inside = enter(self.machine);
+        if let Some(Runs::Thread(turns)) = &self.runs {
+            // It unwinds.
+            while turns.give() {}
+        }
+    }
+}
+
+struct State {
+    rng: Rng,
+    now: Duration,
+    next_id: u64,
+    entries: BTreeMap<u64, Entry>,
+    ready: Vec<u64>,
+    /// Ready since this turn began. They join the others in the order of their numbers: a channel of tokio that wakes several picks
+    /// their order at random, and by no seed.
+    woken: Vec<u64>,
+    timers: BTreeMap<(Duration, u64), Waker>,
+    turns: u64,
+    /// Of all choices and times so far: two runs of one seed have the same.
+    digest: u64,
+}
+
+impl Universe {
+    /// A universe without machines, whose course follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(State {
+            rng: Rng::new(seed),
+            now: Duration::ZERO,
+            next_id: 0,
+            entries: BTreeMap::new(),
+            ready: Vec::new(),
+            woken: Vec::new(),
+            timers: BTreeMap::new(),
+            turns: 0,
+            digest: seed,
+        })))
+    }
+
+    /// A machine that has just been switched on.
+    pub fn machine(&self) -> &'static Machine {
+        let rng = self.lock().rng.fork();
+        Machine::switch_on(self.clone(), self.now(), rng)
+    }
+
+    /// How old the universe is.
+    pub fn now(&self) -> Duration {
+        self.lock().now
+    }
+
+    /// How many turns there were.
+    pub fn turns(&self) -> u64 {
+        self.lock().turns
+    }
+
+    /// A number that tells two courses apart: who had which turn, and when.
+    pub fn digest(&self) -> u64 {
+        self.lock().digest
+    }
+
+    /// Lets everybody have turns until `is_done`, which is asked after each turn.
+    ///
+    /// # Errors
+    /// [`Stalled`].
+    pub fn run_until(&self, mut is_done: impl FnMut() -> bool) -> Result<(), Stalled> {
+        while !is_done() {
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass.
+    pub fn run_for(&self, time: Duration) {
+        let end = self.now() + time;
+        // Nobody has to have anything to do.
+        let _ = self.run_until(|| self.now() >= end);
+        let mut state = self.lock();
+        state.now = state.now.max(end);
+    }
+
+    /// Runs a task on `machine` until it ends.
+    ///
+    /// # Errors
+    /// [`Stalled`].
+    ///
+    /// # Panics
+    /// If the task does, or if the machine is switched off.
+    pub fn run<T: Send + 'static>(
+        &self,
+        machine: &'static Machine,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Stalled> {
+        let mut running = machine.enter(|| tailrace_env::task::spawn(task));
+        self.run_until(|| running.is_finished())?;
+        match std::pin::pin!(&mut running).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Ok(outcome.expect("the task does not panic")),
+            Poll::Pending => unreachable!("it has ended"),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turn(&self) -> Result<(), Stalled> {
+        for waker in self.due_timers()? {
+            waker.wake();
+        }
+        let Some((id, machine, waker, runs)) = self.next() else { return Ok(()) };
+        let _inside = enter(machine);
+        let left = match runs {
+            Runs::Task(mut task) => {
+                let polled = machine.in_task(|| task.as_mut().poll(&mut Context::from_waker(&waker)));
+                polled.is_pending().then_some(Runs::Task(task))
+            }
+            Runs::Thread(turns) => turns.give().then_some(Runs::Thread(turns)),
+        };
+        self.put_back(id, machine, waker, left);
+        Ok(())
+    }
+
+    /// The timers whose time has come. If nobody is ready, it comes for the next.
+    fn due_timers(&self) -> Result<Vec<Waker>, Stalled> {
+        let mut state = self.lock();
+        state.line_up();
+        if state.ready.is_empty() {
+            let Some(((next, _), _)) = state.timers.first_key_value() else { return Err(Stalled) };
+            state.now = state.now.max(*next);
+        }
+        let now = state.now;
+        let later = state.timers.split_off(&(now, u64::MAX));
+        let due = std::mem::replace(&mut state.timers, later);
+        Ok(due.into_values().collect())
+    }
+
+    fn next(&self) -> Option<(u64, &'static Machine, Waker, Runs)> {
+        let mut state = self.lock();
+        state.line_up();
+        if state.ready.is_empty() {
+            return None;
+        }
+        let choices = CHOICES.min(state.ready.len() as u64);
+        let chosen = usize::try_from(state.rng.below(choices)).expect("there are few");
+        let id = state.ready.remove(chosen);
+        let took = state.rng.below(TURN_NANOS);
+        state.now += Duration::from_nanos(took);
+        state.turns += 1;
+        state.digest = (state.digest ^ id ^ took << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        let entry = state.entries.get_mut(&id)?;
+        entry.is_ready = false;
+        Some((id, entry.machine, entry.waker.clone(), entry.runs.take()?))
+    }
+
+    fn put_back(&self, id: u64, machine: &'static Machine, waker: Waker, runs: Option<Runs>) {
+        let mut state = self.lock();
+        match state.entries.get_mut(&id) {
+            Some(entry) if runs.is_some() && !entry.is_aborted => entry.runs = runs,
+            _ => {
+                state.entries.remove(&id);
+                drop(state);
+                Entry { machine, runs, waker, is_ready: false, is_aborted: true }.end();
+            }
+        }
+    }
+
+    pub(super) fn waker(&self, id: u64) -> Option<Waker> {
+        self.lock().entries.get(&id).map(|entry| entry.waker.clone())
+    }
+
+    /// Adds something that is ready.
+    pub(super) fn add(&self, machine: &'static Machine, runs: Runs) -> u64 {
+        let mut state = self.lock();
+        state.next_id += 1;
+        let id = state.next_id;
+        let waker = Waker::from(Arc::new(Ready { id, universe: self.clone() }));
+        let entry = Entry { machine, runs: Some(runs), waker, is_ready: true, is_aborted: false };
+        state.entries.insert(id, entry);
+        state.ready.push(id);
+        id
+    }
+
+    pub(super) fn is_there(&self, id: u64) -> bool {
+        self.lock().entries.contains_key(&id)
+    }
+
+    /// Drops a task: at once, or after its turn.
+    pub(super) fn abort(&self, id: u64) {
+        let mut state = self.lock();
+        let Some(entry) = state.entries.get_mut(&id) else { return };
+        entry.is_aborted = true;
+        if entry.runs.is_none() {
+            return;
+        }
+        let ended = state.entries.remove(&id);
+        drop(state);
+        ended.into_iter().for_each(Entry::end);
+    }
+
+    /// Ends all that runs on a machine.
+    pub(super) fn end_all(&self, machine: &'static Machine) {
+        loop {
+            let next = {
+                let mut state = self.lock();
+                let mine = state.entries.iter().find(|(_, entry)| std::ptr::eq(entry.machine, machine));
+                let id = mine.map(|(id, _)| *id);
+                id.and_then(|id| state.entries.remove(&id))
+            };
+            let Some(entry) = next else { return };
+            entry.end();
+        }
+    }
+
+    pub(super) fn set_timer(&self, age: Duration, waker: Waker) -> (Duration, u64) {
+        let mut state = self.lock();
+        state.next_id += 1;
+        let timer = (age, state.next_id);
+        state.timers.insert(timer, waker);
+        timer
+    }
+
+    pub(super) fn unset_timer(&self, timer: (Duration, u64)) {
+        let waker = self.lock().timers.remove(&timer);
+        drop(waker);
+    }
+}
+
+impl State {
+    fn line_up(&mut self) {
+        self.woken.sort_unstable();
+        self.ready.append(&mut self.woken);
+    }
+}
+
+/// Makes something ready.
+struct Ready {
+    id: u64,
+    universe: Universe,
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.universe.lock();
+        if let Some(entry) = state.entries.get_mut(&self.id)
+            && !std::mem::replace(&mut entry.is_ready, true)
+        {
+            state.woken.push(self.id);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! A node as it ships, in a world that follows from a seed.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tailrace_config::{BrokerConfig, DynamicConfigs};
+use tailrace_env::metrics::Metrics;
+use tailrace_metadata::{Command, CreateTopic, Requester};
+use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
+use tailrace_node::{Caller, DataFolder, Fronts, Node, NodeDisk, RunningNode, Startup};
+use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
+use tailrace_sim::world::Universe;
+use tailrace_sim::{CrashMode, SimDisk};
+use tailrace_types::{Offset, TopicId};
+
+async fn start(disk: SimDisk) -> RunningNode {
+    let settings = BTreeMap::from([("data.dir".to_owned(), "/data".to_owned())]);
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
+    let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk)).unwrap();
+    let metrics = Arc::new(Metrics::default());
+    tailrace_node::start(Startup { settings, folder, metrics, addresses: None, fronts: Fronts::default() })
+        .await
+        .unwrap()
+}
+
+async fn create(node: &Arc<Node>, name: &str) -> Arc<Topic> {
+    let id = TopicId::from_random(tailrace_env::random::bytes16());
+    let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
+    node.execute(Caller::internal(), Command::CreateTopic(create)).await.unwrap();
+    node.topics().by_name(name).unwrap()
+}
+
+async fn store(node: &Arc<Node>, topic: &Topic, value: &str) -> Offset {
+    let partition = online(topic);
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(node.now(), None, Some(value.as_bytes()), &[]).unwrap();
+    let (header, bytes) = builder.build_with_header();
+    let wanted = node.wanted(topic, None);
+    let batch = Validated { header, bytes };
+    let appended = append(node, Caller::internal(), partition, batch, node.now(), wanted).await.unwrap();
+    if let Some(committed) = partition.wait_committed(&appended) {
+        committed.await.unwrap();
+    }
+    appended.base_offset
+}
+
+fn online(topic: &Topic) -> &Arc<PartitionHandle> {
+    match topic.partition(0) {
+        Some(PartitionSlot::Online(partition)) => partition,
+        _ => panic!("the partition is offline"),
+    }
+}
+
+fn values(topic: &Topic) -> Vec<String> {
+    let terms = ReadTerms {
+        from: Offset(0),
+        isolation: Isolation::HighWatermark,
+        upto: None,
+        bytes_max: 1 << 20,
+        at_least_one: true,
+        last_fetched_epoch: None,
+    };
+    let slice = online(topic).read(Caller::internal(), &terms).unwrap().slice.unwrap();
+    let mut bytes = vec![0; usize::try_from(slice.extent.bytes()).unwrap()];
+    slice.extent.read_at(&mut bytes, 0).unwrap();
+    let mut values = Vec::new();
+    for batch in split_batches(&bytes) {
+        let batch = DecodedBatch::new(batch.unwrap().1, 1 << 20).unwrap();
+        for record in batch.records() {
+            values.push(String::from_utf8(record.unwrap().value.unwrap().to_vec()).unwrap());
+        }
+    }
+    values
+}
+
+/// Stores, loses power, and looks what is there.
+fn play(seed: u64) -> (Vec<String>, u64, u64) {
+    let universe = Universe::new(seed);
+    let disk = SimDisk::new(seed);
+    let machine = universe.machine();
+    let first = disk.clone();
+    let running = universe.run(machine, async move {
+        let running = start(first).await;
+        let topic = create(running.node(), "a").await;
+        for number in 0..20 {
+            store(running.node(), &topic, &format!("value {number}")).await;
+        }
+        running
+    });
+    let running = running.unwrap();
+    machine.lose_power();
+    let after = disk.crash(CrashMode::Random);
+    drop(running);
+    let machine = universe.machine();
+    let read = universe.run(machine, async move {
+        let running = start(after).await;
+        let topic = running.node().topics().by_name("a").unwrap();
+        let read = values(&topic);
+        assert_eq!(running.stop().await, 0);
+        read
+    });
+    (read.unwrap(), universe.turns(), universe.digest())
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_loss_of_power() {
+    let expected: Vec<String> = (0..20).map(|number| format!("value {number}")).collect();
+    for seed in 0..20 {
+        let (read, turns, digest) = play(seed);
+        assert_eq!(read, expected, "seed {seed}");
+        println!("seed {seed}: {turns} turns {digest:x}");
+        let again = play(seed);
+        assert_eq!((turns, digest), (again.1, again.2), "seed {seed} runs the same way twice");
+    }
+}
