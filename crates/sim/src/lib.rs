@@ -5,6 +5,7 @@
 //! this crate deliberately does not hold: copies or variants of shipped code. It drives the shipped crates.
 
 pub mod cluster;
+mod computer;
 mod disk;
 pub mod group;
 mod mask;
@@ -12,6 +13,7 @@ mod network;
 mod rng;
 pub mod world;
 
+pub use computer::Computer;
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
 pub use mask::{Failure, Mask};
 pub use rng::Rng;

@@ -5,24 +5,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tailrace_config::{BrokerConfig, DynamicConfigs};
-use tailrace_env::metrics::Metrics;
+use tailrace_env::time::Duration;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
-use tailrace_node::{Caller, DataFolder, Fronts, Node, NodeDisk, RunningNode, Startup};
+use tailrace_node::{Caller, Fronts, Node, RunningNode};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
 use tailrace_sim::world::Universe;
-use tailrace_sim::{CrashMode, SimDisk};
+use tailrace_sim::{Computer, CrashMode, SimDisk};
 use tailrace_types::{Offset, TopicId};
 
 async fn start(disk: SimDisk) -> RunningNode {
     let settings = BTreeMap::from([("data.dir".to_owned(), "/data".to_owned())]);
-    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
-    let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk)).unwrap();
-    let metrics = Arc::new(Metrics::default());
-    tailrace_node::start(Startup { settings, folder, metrics, addresses: None, fronts: Fronts::default() })
-        .await
-        .unwrap()
+    Computer::start(disk, settings, Fronts::default()).await.unwrap()
 }
 
 async fn create(node: &Arc<Node>, name: &str) -> Arc<Topic> {
@@ -75,27 +69,26 @@ fn values(topic: &Topic) -> Vec<String> {
     values
 }
 
-/// Stores, loses power, and looks what is there.
+/// Stores, with a clock that jumps meanwhile; loses power, and looks what is there.
 fn play(seed: u64) -> (Vec<String>, u64, u64) {
     let universe = Universe::new(seed);
-    let disk = SimDisk::new(seed);
-    let machine = universe.machine();
-    let first = disk.clone();
+    let mut computer = Computer::new(&universe, seed);
+    let (machine, disk) = (computer.machine(), computer.disk().clone());
     let running = universe.run(machine, async move {
-        let running = start(first).await;
+        let running = start(disk).await;
         let topic = create(running.node(), "a").await;
         for number in 0..20 {
             store(running.node(), &topic, &format!("value {number}")).await;
+            machine.set_clock_error((number % 3 - 1) * 3_600_000);
         }
         running
     });
-    let running = running.unwrap();
-    machine.lose_power();
-    let after = disk.crash(CrashMode::Random);
-    drop(running);
-    let machine = universe.machine();
-    let read = universe.run(machine, async move {
-        let running = start(after).await;
+    universe.run_for(Duration::from_secs(seed));
+    computer.crash(CrashMode::Random);
+    drop(running.unwrap());
+    let disk = computer.disk().clone();
+    let read = universe.run(computer.machine(), async move {
+        let running = start(disk).await;
         let topic = running.node().topics().by_name("a").unwrap();
         let read = values(&topic);
         assert_eq!(running.stop().await, 0);
@@ -110,7 +103,6 @@ fn what_was_acknowledged_is_there_after_a_loss_of_power() {
     for seed in 0..20 {
         let (read, turns, digest) = play(seed);
         assert_eq!(read, expected, "seed {seed}");
-        println!("seed {seed}: {turns} turns {digest:x}");
         let again = play(seed);
         assert_eq!((turns, digest), (again.1, again.2), "seed {seed} runs the same way twice");
     }

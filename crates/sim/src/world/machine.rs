@@ -1,9 +1,8 @@
 //! One machine: the world of what runs on it.
 
-use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,11 +10,8 @@ use std::time::Duration;
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter};
 
 use super::thread::{self, Joins, Turns};
-use super::turns::{Runs, Universe};
+use super::turns::{Host, Runs, Stalled, Universe, among_tasks, is_among_tasks};
 use crate::Rng;
-
-/// How old a machine is when it is switched on, so that there are moments before.
-const PAST: Duration = Duration::from_secs(86_400);
 
 /// When the universe began, in seconds after 1970 began.
 const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
@@ -23,69 +19,32 @@ const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
 /// The number of what was never started.
 const NOTHING: u64 = 0;
 
-thread_local! {
-    static IN_TASK: Cell<bool> = const { Cell::new(false) };
-}
-
 /// One machine, from switching on to losing its power. It is the world of what runs on it.
 pub struct Machine {
     /// Itself, for what lasts.
     own: OnceLock<&'static Self>,
     universe: Universe,
-    /// How old the universe was.
-    began: Duration,
+    host: Arc<Host>,
     rng: Mutex<Rng>,
     /// How far its clock is wrong, in nanoseconds.
     clock_error: AtomicI64,
-    is_on: AtomicBool,
 }
 
 impl Machine {
-    /// A machine lasts as long as the process, as a world has to: a few hundred bytes for each start of one.
-    pub(super) fn switch_on(universe: Universe, began: Duration, rng: Rng) -> &'static Self {
-        let own: &'static Self = Box::leak(Box::new(Self {
-            own: OnceLock::new(),
-            universe,
-            began,
-            rng: Mutex::new(rng),
-            clock_error: AtomicI64::new(0),
-            is_on: AtomicBool::new(true),
-        }));
-        own.own.get_or_init(|| own)
-    }
-
     /// Does something in the world of this machine, as its tasks do.
-    pub fn enter<T>(&'static self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn enter<T>(&'static self, work: impl FnOnce() -> T) -> T {
         let _inside = enter(self);
-        self.in_task(work)
+        among_tasks(work)
     }
 
     /// It loses its power: nothing of what runs on it goes on.
-    pub fn lose_power(&'static self) {
-        self.is_on.store(false, Ordering::Release);
-        self.universe.end_all(self);
+    pub(crate) fn lose_power(&self) {
+        self.universe.lose_power(&self.host);
     }
 
     /// Sets its clock of the day wrong by so many milliseconds.
     pub fn set_clock_error(&self, ms: i64) {
         self.clock_error.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);
-    }
-
-    /// True until it has lost its power.
-    pub fn is_on(&self) -> bool {
-        self.is_on.load(Ordering::Acquire)
-    }
-
-    pub(super) fn in_task<T>(&self, work: impl FnOnce() -> T) -> T {
-        let before = IN_TASK.replace(true);
-        let outcome = work();
-        IN_TASK.set(before);
-        outcome
-    }
-
-    /// How old the universe is when the machine is so old.
-    pub(super) fn when(&self, age: Duration) -> Duration {
-        self.began + age.saturating_sub(PAST)
     }
 
     fn whole(&self) -> &'static Self {
@@ -94,13 +53,48 @@ impl Machine {
 
     /// What is dropped with a machine starts nothing.
     fn start(&self, runs: Runs) -> u64 {
-        if self.is_on() { self.universe.add(self.whole(), runs) } else { NOTHING }
+        if self.host.is_on() { self.universe.add(&self.host, runs) } else { NOTHING }
+    }
+}
+
+impl Universe {
+    /// A machine that has just been switched on. It lasts as long as the process, as a world has to: a few hundred bytes.
+    pub(crate) fn switch_on(&self) -> &'static Machine {
+        let machine: &'static Machine = Box::leak(Box::new(Machine {
+            own: OnceLock::new(),
+            universe: self.clone(),
+            host: Host::new(self),
+            rng: Mutex::new(self.fork()),
+            clock_error: AtomicI64::new(0),
+        }));
+        machine.host.world.get_or_init(|| machine);
+        machine.own.get_or_init(|| machine)
+    }
+
+    /// Runs a task on `machine` until it ends.
+    ///
+    /// # Errors
+    /// [`Stalled`].
+    ///
+    /// # Panics
+    /// If the task does, or if the machine loses its power meanwhile.
+    pub fn run<T: Send + 'static>(
+        &self,
+        machine: &'static Machine,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Stalled> {
+        let mut running = machine.enter(|| tailrace_env::task::spawn(task));
+        self.run_until(|| running.is_finished())?;
+        match std::pin::pin!(&mut running).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => Ok(outcome.expect("the task does not panic")),
+            Poll::Pending => unreachable!("it has ended"),
+        }
     }
 }
 
 impl World for Machine {
     fn age(&self) -> Duration {
-        PAST + (self.universe.now() - self.began)
+        self.host.age(self.universe.now())
     }
 
     fn since_1970(&self) -> Duration {
@@ -110,7 +104,7 @@ impl World for Machine {
     }
 
     fn timer(&self, age: Duration) -> Pin<Box<dyn Timer>> {
-        Box::pin(MachineTimer { machine: self.whole(), at: self.when(age), set: None })
+        Box::pin(MachineTimer { machine: self.whole(), at: self.host.when(age), set: None })
     }
 
     fn yield_now(&self) -> Task {
@@ -125,17 +119,17 @@ impl World for Machine {
     }
 
     fn spawn(&self, task: Task) -> Box<dyn Running> {
-        assert!(IN_TASK.get(), "there is no task around");
+        assert!(is_among_tasks(), "there is no task around");
         Spawn::spawn(&Loops(self.whole()), task)
     }
 
     fn spawn_blocking(&self, work: Work) {
-        assert!(IN_TASK.get(), "there is no task around");
+        assert!(is_among_tasks(), "there is no task around");
         Spawn::spawn_blocking(&Loops(self.whole()), work);
     }
 
     fn spawner(&self) -> Option<Arc<dyn Spawn>> {
-        IN_TASK.get().then(|| Arc::new(Loops(self.whole())) as Arc<dyn Spawn>)
+        is_among_tasks().then(|| Arc::new(Loops(self.whole())) as Arc<dyn Spawn>)
     }
 
     fn start_loops(&self, _: &str, _: usize, _: usize) -> io::Result<Arc<dyn Spawn>> {
@@ -152,7 +146,7 @@ impl World for Machine {
     }
 
     fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>> {
-        Ok(Box::new(Joins(Turns::start(&self.universe, self.whole(), name, work)?)))
+        Ok(Box::new(Joins(Turns::start(&self.universe, &self.host, name, work)?)))
     }
 
     fn parking(&self) -> Arc<dyn Park> {
@@ -174,18 +168,14 @@ impl Spawn for Loops {
     }
 
     fn spawn_blocking(&self, work: Work) {
-        if self.0.is_on() {
-            let (machine, work) = (self.0, Box::new(move || machine_work(work)));
-            let started = Turns::start(&machine.universe, machine, "blocking".to_owned(), work);
+        let machine = self.0;
+        if machine.host.is_on() {
+            // Tasks are around it, too.
+            let work = Box::new(|| among_tasks(work));
+            let started = Turns::start(&machine.universe, &machine.host, "blocking".to_owned(), work);
             drop(started.expect("the system gives a thread"));
         }
     }
-}
-
-/// Tasks are around work that may block, too.
-fn machine_work(work: Work) {
-    IN_TASK.set(true);
-    work();
 }
 
 struct Runner {
@@ -234,7 +224,7 @@ impl Future for MachineTimer {
 impl Timer for MachineTimer {
     fn reset(mut self: Pin<&mut Self>, age: Duration) {
         self.unset();
-        self.at = self.machine.when(age);
+        self.at = self.machine.host.when(age);
     }
 }
 

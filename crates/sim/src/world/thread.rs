@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use tailrace_env::{Join, Park, Work, enter};
 
-use super::machine::Machine;
-use super::turns::{Runs, Universe};
+use super::turns::{Host, Resume, Runs, Universe};
 
 /// What a thread is ended with when its machine loses its power.
 struct PowerLost;
@@ -37,7 +36,7 @@ struct TurnsState {
 
 /// The turns of one thread.
 pub(super) struct Turns {
-    machine: &'static Machine,
+    host: Arc<Host>,
     universe: Universe,
     state: Mutex<TurnsState>,
     changed: Condvar,
@@ -58,13 +57,13 @@ impl Turns {
     /// Starts a thread. It runs when it has its first turn.
     pub(super) fn start(
         universe: &Universe,
-        machine: &'static Machine,
+        host: &Arc<Host>,
         name: String,
         work: Work,
     ) -> io::Result<Arc<Self>> {
         let state = TurnsState { whose: Whose::Others, is_woken: false, outcome: None, joining: Vec::new() };
         let turns = Arc::new(Self {
-            machine,
+            host: Arc::clone(host),
             universe: universe.clone(),
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -72,7 +71,7 @@ impl Turns {
         });
         let own = Arc::clone(&turns);
         std::thread::Builder::new().name(name).spawn(move || own.run(work))?;
-        let id = universe.add(machine, Runs::Thread(Arc::clone(&turns)));
+        let id = universe.add(host, Runs::Thread(Arc::clone(&turns) as Arc<dyn Resume>));
         turns.waker.get_or_init(|| universe.waker(id).expect("it was just added"));
         Ok(turns)
     }
@@ -83,7 +82,7 @@ impl Turns {
 
     fn run(self: Arc<Self>, work: Work) {
         OWN.set(Some(Arc::clone(&self)));
-        let _inside = enter(self.machine);
+        let _inside = enter(self.host.world());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             self.await_turn();
             work();
@@ -97,27 +96,13 @@ impl Turns {
         self.changed.notify_all();
     }
 
-    /// Gives it its turn, and waits until that is over. False once it has ended.
-    pub(super) fn give(&self) -> bool {
-        let mut state = self.lock();
-        if state.whose == Whose::Nobody {
-            return false;
-        }
-        state.whose = Whose::Own;
-        self.changed.notify_all();
-        while state.whose == Whose::Own {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.whose == Whose::Others
-    }
-
     fn await_turn(&self) {
         let mut state = self.lock();
         while state.whose != Whose::Own {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
-        if !self.machine.is_on() && !std::thread::panicking() {
+        if !self.host.is_on() && !std::thread::panicking() {
             resume_unwind(Box::new(PowerLost));
         }
     }
@@ -138,10 +123,25 @@ impl Turns {
     }
 }
 
+impl Resume for Turns {
+    fn resume(&self) -> bool {
+        let mut state = self.lock();
+        if state.whose == Whose::Nobody {
+            return false;
+        }
+        state.whose = Whose::Own;
+        self.changed.notify_all();
+        while state.whose == Whose::Own {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.whose == Whose::Others
+    }
+}
+
 impl Park for Turns {
     fn park(&self, until: Option<Duration>) {
         let timer = until.and_then(|age| {
-            let at = self.machine.when(age);
+            let at = self.host.when(age);
             self.waker.get().map(|waker| self.universe.set_timer(at, waker.clone()))
         });
         if !std::mem::take(&mut self.lock().is_woken) {

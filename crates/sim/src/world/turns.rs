@@ -1,15 +1,18 @@
 //! Who has its turn next, and what time it is.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use tailrace_env::{Task, enter};
+use tailrace_env::{Task, World, enter};
 
-use super::machine::Machine;
-use super::thread::Turns;
 use crate::Rng;
+
+/// How old a machine is when it is switched on, so that there are moments before.
+const PAST: Duration = Duration::from_secs(86_400);
 
 /// So many of those that are ready may be the next: the one that has waited longest is not always the first.
 const CHOICES: u64 = 4;
@@ -29,11 +32,68 @@ pub struct Universe(Arc<Mutex<State>>);
 /// What has turns.
 pub(super) enum Runs {
     Task(Task),
-    Thread(Arc<Turns>),
+    Thread(Arc<dyn Resume>),
+}
+
+/// A thread that runs only while it is its turn.
+pub(super) trait Resume: Send + Sync {
+    /// Gives it its turn, and waits until that is over. False once it has ended.
+    fn resume(&self) -> bool;
+}
+
+/// What is known here of a machine.
+pub(super) struct Host {
+    /// What runs on it runs in this world.
+    pub(super) world: OnceLock<&'static dyn World>,
+    /// How old the universe was when it was switched on.
+    began: Duration,
+    is_on: AtomicBool,
+}
+
+impl Host {
+    pub(super) fn new(universe: &Universe) -> Arc<Self> {
+        let (world, is_on) = (OnceLock::new(), AtomicBool::new(true));
+        Arc::new(Self { world, began: universe.now(), is_on })
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Acquire)
+    }
+
+    pub(super) fn world(&self) -> &'static dyn World {
+        *self.world.get().expect("it is set when the machine is switched on")
+    }
+
+    /// How old the machine is when the universe is so old.
+    pub(super) fn age(&self, now: Duration) -> Duration {
+        PAST + (now - self.began)
+    }
+
+    /// How old the universe is when the machine is so old.
+    pub(super) fn when(&self, age: Duration) -> Duration {
+        self.began + age.saturating_sub(PAST)
+    }
+}
+
+thread_local! {
+    static AMONG_TASKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// True if tasks are around the caller.
+pub(super) fn is_among_tasks() -> bool {
+    AMONG_TASKS.get()
+}
+
+/// Does something with tasks around it.
+pub(super) fn among_tasks<T>(work: impl FnOnce() -> T) -> T {
+    let before = AMONG_TASKS.replace(true);
+    let outcome = work();
+    AMONG_TASKS.set(before);
+    outcome
 }
 
 struct Entry {
-    machine: &'static Machine,
+    host: Arc<Host>,
     /// `None` while it has its turn.
     runs: Option<Runs>,
     waker: Waker,
@@ -44,10 +104,10 @@ struct Entry {
 impl Entry {
     /// Ends what has no further turn.
     fn end(self) {
-        let _inside = enter(self.machine);
-        if let Some(Runs::Thread(turns)) = &self.runs {
+        let _inside = enter(self.host.world());
+        if let Some(Runs::Thread(thread)) = &self.runs {
             // It unwinds.
-            while turns.give() {}
+            while thread.resume() {}
         }
     }
 }
@@ -83,12 +143,6 @@ impl Universe {
         })))
     }
 
-    /// A machine that has just been switched on.
-    pub fn machine(&self) -> &'static Machine {
-        let rng = self.lock().rng.fork();
-        Machine::switch_on(self.clone(), self.now(), rng)
-    }
-
     /// How old the universe is.
     pub fn now(&self) -> Duration {
         self.lock().now
@@ -108,7 +162,7 @@ impl Universe {
     ///
     /// # Errors
     /// [`Stalled`].
-    pub fn run_until(&self, mut is_done: impl FnMut() -> bool) -> Result<(), Stalled> {
+    pub(crate) fn run_until(&self, mut is_done: impl FnMut() -> bool) -> Result<(), Stalled> {
         while !is_done() {
             self.turn()?;
         }
@@ -124,24 +178,9 @@ impl Universe {
         state.now = state.now.max(end);
     }
 
-    /// Runs a task on `machine` until it ends.
-    ///
-    /// # Errors
-    /// [`Stalled`].
-    ///
-    /// # Panics
-    /// If the task does, or if the machine is switched off.
-    pub fn run<T: Send + 'static>(
-        &self,
-        machine: &'static Machine,
-        task: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, Stalled> {
-        let mut running = machine.enter(|| tailrace_env::task::spawn(task));
-        self.run_until(|| running.is_finished())?;
-        match std::pin::pin!(&mut running).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => Ok(outcome.expect("the task does not panic")),
-            Poll::Pending => unreachable!("it has ended"),
-        }
+    /// A source of random numbers of its own.
+    pub(super) fn fork(&self) -> Rng {
+        self.lock().rng.fork()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -152,16 +191,16 @@ impl Universe {
         for waker in self.due_timers()? {
             waker.wake();
         }
-        let Some((id, machine, waker, runs)) = self.next() else { return Ok(()) };
-        let _inside = enter(machine);
+        let Some((id, host, waker, runs)) = self.next() else { return Ok(()) };
+        let _inside = enter(host.world());
         let left = match runs {
             Runs::Task(mut task) => {
-                let polled = machine.in_task(|| task.as_mut().poll(&mut Context::from_waker(&waker)));
+                let polled = among_tasks(|| task.as_mut().poll(&mut Context::from_waker(&waker)));
                 polled.is_pending().then_some(Runs::Task(task))
             }
-            Runs::Thread(turns) => turns.give().then_some(Runs::Thread(turns)),
+            Runs::Thread(thread) => thread.resume().then_some(Runs::Thread(thread)),
         };
-        self.put_back(id, machine, waker, left);
+        self.put_back(id, host, waker, left);
         Ok(())
     }
 
@@ -179,7 +218,7 @@ impl Universe {
         Ok(due.into_values().collect())
     }
 
-    fn next(&self) -> Option<(u64, &'static Machine, Waker, Runs)> {
+    fn next(&self) -> Option<(u64, Arc<Host>, Waker, Runs)> {
         let mut state = self.lock();
         state.line_up();
         if state.ready.is_empty() {
@@ -194,17 +233,17 @@ impl Universe {
         state.digest = (state.digest ^ id ^ took << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
         let entry = state.entries.get_mut(&id)?;
         entry.is_ready = false;
-        Some((id, entry.machine, entry.waker.clone(), entry.runs.take()?))
+        Some((id, Arc::clone(&entry.host), entry.waker.clone(), entry.runs.take()?))
     }
 
-    fn put_back(&self, id: u64, machine: &'static Machine, waker: Waker, runs: Option<Runs>) {
+    fn put_back(&self, id: u64, host: Arc<Host>, waker: Waker, runs: Option<Runs>) {
         let mut state = self.lock();
         match state.entries.get_mut(&id) {
             Some(entry) if runs.is_some() && !entry.is_aborted => entry.runs = runs,
             _ => {
                 state.entries.remove(&id);
                 drop(state);
-                Entry { machine, runs, waker, is_ready: false, is_aborted: true }.end();
+                Entry { host, runs, waker, is_ready: false, is_aborted: true }.end();
             }
         }
     }
@@ -214,12 +253,13 @@ impl Universe {
     }
 
     /// Adds something that is ready.
-    pub(super) fn add(&self, machine: &'static Machine, runs: Runs) -> u64 {
+    pub(super) fn add(&self, host: &Arc<Host>, runs: Runs) -> u64 {
         let mut state = self.lock();
         state.next_id += 1;
         let id = state.next_id;
         let waker = Waker::from(Arc::new(Ready { id, universe: self.clone() }));
-        let entry = Entry { machine, runs: Some(runs), waker, is_ready: true, is_aborted: false };
+        let entry =
+            Entry { host: Arc::clone(host), runs: Some(runs), waker, is_ready: true, is_aborted: false };
         state.entries.insert(id, entry);
         state.ready.push(id);
         id
@@ -243,11 +283,12 @@ impl Universe {
     }
 
     /// Ends all that runs on a machine.
-    pub(super) fn end_all(&self, machine: &'static Machine) {
+    pub(super) fn lose_power(&self, host: &Arc<Host>) {
+        host.is_on.store(false, Ordering::Release);
         loop {
             let next = {
                 let mut state = self.lock();
-                let mine = state.entries.iter().find(|(_, entry)| std::ptr::eq(entry.machine, machine));
+                let mine = state.entries.iter().find(|(_, entry)| Arc::ptr_eq(&entry.host, host));
                 let id = mine.map(|(id, _)| *id);
                 id.and_then(|id| state.entries.remove(&id))
             };
