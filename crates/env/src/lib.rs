@@ -1,15 +1,16 @@
-//! What a node asks of the world: time, timers, tasks, threads, random numbers; and what it may take of it: processors
-//! ([`aside`]) and memory ([`budget`]).
+//! What a node asks of the world: time, timers, tasks, threads, random numbers, connections; and what it may take of it:
+//! processors ([`aside`]) and memory ([`budget`]).
 //!
-//! A node and the sessions of its fronts wait, spawn, read clocks and draw random numbers through this crate alone. The
-//! process runs in the real world, which `tailrace-runtime` implements on tokio. A simulated world can take its place
-//! without a change above: it implements [`World`].
+//! A node and the sessions of its fronts wait, spawn, read clocks, draw random numbers, listen and connect through this
+//! crate alone. The process runs in the real world, which `tailrace-runtime` implements on tokio. A simulated world can
+//! take its place without a change above: it implements [`World`].
 //!
 //! The world is ambient, as a runtime of tokio is: nobody hands it around. [`install`] sets that of the process, once.
-//! [`enter`] sets another one for a thread, which comes first. [`time`], [`task`], [`thread`] and [`random`] ask the one
-//! that they find.
+//! [`enter`] sets another one for a thread, which comes first. [`time`], [`task`], [`thread`], [`random`] and [`net`] ask
+//! the one that they find.
 //!
-//! Channels and locks have no world: [`sync`] is that of tokio, whose wakers work with every executor.
+//! Channels, locks and the traits of byte streams have no world: [`sync`] and [`io`] are those of tokio, whose wakers work
+//! with every executor.
 //!
 //! # Traps
 //!
@@ -23,8 +24,10 @@ pub use tokio::sync;
 
 pub mod aside;
 pub mod budget;
+pub mod io;
 mod macros;
 pub mod metrics;
+pub mod net;
 pub mod panics;
 pub mod random;
 pub mod task;

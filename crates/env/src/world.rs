@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use crate::net::{Listen, Opening, Socket};
+
 /// What runs as a task.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -52,6 +54,18 @@ pub trait World: Send + Sync {
 
     /// How many threads can run at once.
     fn processors(&self) -> usize;
+
+    /// Listens on HOST:PORT, on the first of the name's addresses that can be taken. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The name is not known, or no address can be taken.
+    fn listen<'a>(&'a self, address: &'a str) -> Opening<'a, Box<dyn Listen>>;
+
+    /// Connects to HOST:PORT; every address of the host is tried. Sets no time limit.
+    ///
+    /// # Errors
+    /// The name is not known, or nobody answers at its addresses.
+    fn connect<'a>(&'a self, address: &'a str) -> Opening<'a, Arc<dyn Socket>>;
 
     /// Fills `bytes` with random numbers that nobody can guess.
     fn fill_random(&self, bytes: &mut [u8]);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod network;
+
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -10,8 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
+use network::Network;
+use tailrace_env::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tailrace_env::net::{self, Listen, Opening, Socket};
 use tailrace_env::time::{self, Duration, Instant, MissedTicks};
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, random, select, sync, task};
+
+/// How long bytes are on their way.
+const LATENCY: Duration = Duration::from_millis(30);
 
 #[derive(Default)]
 struct State {
@@ -24,11 +32,11 @@ struct State {
 }
 
 #[derive(Clone, Copy)]
-struct SmallWorld(&'static Mutex<State>);
+struct SmallWorld(&'static Mutex<State>, &'static Arc<Network>);
 
 impl SmallWorld {
     fn new() -> Self {
-        Self(Box::leak(Box::default()))
+        Self(Box::leak(Box::default()), Box::leak(Box::new(Network::new(LATENCY))))
     }
 
     fn id(self) -> u64 {
@@ -200,6 +208,14 @@ impl World for SmallWorld {
         1
     }
 
+    fn listen<'a>(&'a self, address: &'a str) -> Opening<'a, Box<dyn Listen>> {
+        Box::pin(self.1.listen(address))
+    }
+
+    fn connect<'a>(&'a self, address: &'a str) -> Opening<'a, Arc<dyn Socket>> {
+        Box::pin(self.1.connect(address))
+    }
+
     fn fill_random(&self, bytes: &mut [u8]) {
         let mut state = self.0.lock().unwrap();
         state.drawn += 1;
@@ -289,4 +305,68 @@ fn who_is_too_slow_is_dropped_and_who_panics_is_named() {
         (late, kept, panicked, dropped, blocking)
     });
     assert_eq!(outcome, (true, Ok(7), true, true, 8));
+}
+
+/// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened when.
+fn talk() -> Vec<(Duration, String)> {
+    const MANY: usize = 200_000;
+    SmallWorld::new().run(async {
+        let (tell, mut told) = sync::mpsc::unbounded_channel();
+        let say = move |what: &str| tell.send((Instant::now(), what.to_owned())).unwrap();
+        let listener = net::listen("echo", "10.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let taken = net::listen("another", &address).await.unwrap_err();
+        assert_eq!(taken.to_string(), format!("cannot listen on {address} (another): address in use"));
+        let hear = say.clone();
+        let echo = task::spawn(async move {
+            let (mut stream, peer) = listener.accept().await.unwrap();
+            hear(&format!("{} is there", peer.ip()));
+            let mut bytes = [0; 1000];
+            loop {
+                match stream.read(&mut bytes).await.unwrap() {
+                    0 => break hear("it has ended"),
+                    count => stream.write_all(&bytes[..count]).await.unwrap(),
+                }
+            }
+            stream.write_all(b"bye").await.unwrap();
+        });
+        let (mut reader, mut writer) = net::connect(&address).await.unwrap().into_split();
+        say("connected");
+        writer.write_all(b"hello").await.unwrap();
+        let mut word = [0; 5];
+        reader.read_exact(&mut word).await.unwrap();
+        say(std::str::from_utf8(&word).unwrap());
+        let writing = task::spawn(async move {
+            writer.write_all(&[7; MANY]).await.unwrap();
+            // The end of this direction comes with the end of its half.
+        });
+        let mut rest = Vec::new();
+        reader.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest.len(), MANY + 3);
+        assert!(rest.ends_with(b"\x07bye"));
+        say("all came back");
+        writing.await.unwrap();
+        echo.await.unwrap();
+        assert_eq!(net::connect(&address).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        drop(say);
+        let mut all = Vec::new();
+        while let Some((at, what)) = told.recv().await {
+            all.push((at.elapsed(), what));
+        }
+        let end = all[0].0;
+        all.into_iter().map(|(ago, what)| (end - ago, what)).collect()
+    })
+}
+
+#[test]
+fn two_tasks_talk_over_a_network_of_their_world() {
+    let said = talk();
+    let began = [(0, "connected"), (0, "10.0.0.1 is there"), (2, "hello")];
+    for ((at, what), (latencies, expected)) in said.iter().zip(began) {
+        assert_eq!((*at, what.as_str()), (LATENCY * latencies, expected), "{said:?}");
+    }
+    assert_eq!(said[3].1, "it has ended");
+    assert_eq!(said[4].1, "all came back");
+    assert_eq!(said[4].0, said[3].0 + LATENCY);
+    assert_eq!(said, talk());
 }

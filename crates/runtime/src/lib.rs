@@ -17,6 +17,7 @@
 pub mod disk;
 mod listen;
 pub mod memory;
+mod net;
 pub mod residency;
 mod tasks;
 pub mod tls;

@@ -1,4 +1,4 @@
-//! The real world: clocks and random numbers of the operating system, tasks and timers of tokio.
+//! The real world: clocks and random numbers of the operating system, tasks, timers and sockets of tokio.
 
 use std::any::Any;
 use std::io;
@@ -10,9 +10,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pin_project_lite::pin_project;
 use rustix::rand::{GetRandomFlags, getrandom};
+use tailrace_env::net::{Listen, Opening, Socket};
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::AbortHandle;
+
+use crate::net;
 
 /// The real world.
 #[derive(Debug)]
@@ -77,6 +80,14 @@ impl World for RealWorld {
 
     fn processors(&self) -> usize {
         std::thread::available_parallelism().map_or(1, usize::from)
+    }
+
+    fn listen<'a>(&'a self, address: &'a str) -> Opening<'a, Box<dyn Listen>> {
+        Box::pin(net::listen(address))
+    }
+
+    fn connect<'a>(&'a self, address: &'a str) -> Opening<'a, Arc<dyn Socket>> {
+        Box::pin(net::connect(address))
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {

@@ -5,23 +5,25 @@ use std::sync::Arc;
 
 use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
+use tailrace_node::cluster::Addresses;
 use tailrace_node::{DataFolder, Fronts, NodeDisk, RunningNode, StartError, Startup};
 
 use crate::disk::{CrashMode, SimDisk};
-use crate::world::{Machine, Universe};
+use crate::world::{Machine, Network};
 
 /// One computer. It is on from the beginning.
 pub struct Computer {
-    universe: Universe,
+    network: Network,
+    number: u8,
     disk: SimDisk,
     machine: &'static Machine,
 }
 
 impl Computer {
-    /// A computer with an empty disk, whose faults follow from `seed`.
-    pub fn new(universe: &Universe, seed: u64) -> Self {
-        let (universe, disk) = (universe.clone(), SimDisk::new(seed));
-        Self { machine: universe.switch_on(), universe, disk }
+    /// A computer with the address 10.0.0.`number` and an empty disk, whose faults follow from `seed`.
+    pub fn new(network: &Network, number: u8, seed: u64) -> Self {
+        let machine = network.switch_on(number);
+        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine }
     }
 
     /// What runs on it, runs here.
@@ -34,11 +36,12 @@ impl Computer {
         &self.disk
     }
 
-    /// It loses its power, and of what was not synced what `mode` says; then it is on again.
+    /// It loses its power, and of what was not synced what `mode` says; then it is on again. Where nothing is lost its processes are
+    /// killed: those they spoke with hear of it.
     pub fn crash(&mut self, mode: CrashMode) {
-        self.machine.lose_power();
+        self.machine.stop(mode == CrashMode::KeepAll);
         self.disk = self.disk.crash(mode);
-        self.machine = self.universe.switch_on();
+        self.machine = self.network.switch_on(self.number);
     }
 
     /// Starts a node with these settings, which is to be done in the world of its machine.
@@ -48,11 +51,12 @@ impl Computer {
     pub async fn start(
         disk: SimDisk,
         settings: BTreeMap<String, String>,
-        fronts: Fronts,
+        addresses: Option<Addresses>,
     ) -> Result<RunningNode, StartError> {
         let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
         let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk))?;
         let metrics = Arc::new(Metrics::default());
-        tailrace_node::start(Startup { settings, folder, metrics, addresses: None, fronts }).await
+        tailrace_node::start(Startup { settings, folder, metrics, addresses, fronts: Fronts::default() })
+            .await
     }
 }

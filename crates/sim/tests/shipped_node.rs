@@ -8,15 +8,15 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
-use tailrace_node::{Caller, Fronts, Node, RunningNode};
+use tailrace_node::{Caller, Node, RunningNode};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
-use tailrace_sim::world::Universe;
+use tailrace_sim::world::{Network, Universe};
 use tailrace_sim::{Computer, CrashMode, SimDisk};
 use tailrace_types::{Offset, TopicId};
 
 async fn start(disk: SimDisk) -> RunningNode {
     let settings = BTreeMap::from([("data.dir".to_owned(), "/data".to_owned())]);
-    Computer::start(disk, settings, Fronts::default()).await.unwrap()
+    Computer::start(disk, settings, None).await.unwrap()
 }
 
 async fn create(node: &Arc<Node>, name: &str) -> Arc<Topic> {
@@ -72,7 +72,7 @@ fn values(topic: &Topic) -> Vec<String> {
 /// Stores, with a clock that jumps meanwhile; loses power, and looks what is there.
 fn play(seed: u64) -> (Vec<String>, u64, u64) {
     let universe = Universe::new(seed);
-    let mut computer = Computer::new(&universe, seed);
+    let mut computer = Computer::new(&Network::new(&universe), 1, seed);
     let (machine, disk) = (computer.machine(), computer.disk().clone());
     let running = universe.run(machine, async move {
         let running = start(disk).await;

@@ -7,14 +7,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter};
+use tailrace_env::net::{Listen, Opening, Socket};
+use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, time};
 
+use super::network::Network;
 use super::thread::{self, Joins, Turns};
 use super::turns::{Host, Runs, Stalled, Universe, among_tasks, is_among_tasks};
 use crate::Rng;
 
 /// When the universe began, in seconds after 1970 began.
 const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
+
+/// Nobody has answered: the next try.
+const DIAL_AGAIN: Duration = Duration::from_millis(200);
 
 /// The number of what was never started.
 const NOTHING: u64 = 0;
@@ -25,6 +30,8 @@ pub struct Machine {
     own: OnceLock<&'static Self>,
     universe: Universe,
     host: Arc<Host>,
+    network: Network,
+    number: u8,
     rng: Mutex<Rng>,
     /// How far its clock is wrong, in nanoseconds.
     clock_error: AtomicI64,
@@ -37,9 +44,11 @@ impl Machine {
         among_tasks(work)
     }
 
-    /// It loses its power: nothing of what runs on it goes on.
-    pub(crate) fn lose_power(&self) {
-        self.universe.lose_power(&self.host);
+    /// Nothing of what runs on it goes on. `is_heard`: its processes were killed, so that the other ends of its connections hear of it;
+    /// a machine that loses its power says nothing.
+    pub(crate) fn stop(&self, is_heard: bool) {
+        self.network.switched_off(self.number, is_heard);
+        self.universe.end_all(&self.host);
     }
 
     /// Sets its clock of the day wrong by so many milliseconds.
@@ -57,20 +66,27 @@ impl Machine {
     }
 }
 
-impl Universe {
-    /// A machine that has just been switched on. It lasts as long as the process, as a world has to: a few hundred bytes.
-    pub(crate) fn switch_on(&self) -> &'static Machine {
+impl Network {
+    /// A machine that has just been switched on, with the address 10.0.0.`number`. It lasts as long as the process, as a world has to: a
+    /// few hundred bytes.
+    pub(crate) fn switch_on(&self, number: u8) -> &'static Machine {
+        let universe = self.universe();
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             own: OnceLock::new(),
-            universe: self.clone(),
-            host: Host::new(self),
-            rng: Mutex::new(self.fork()),
+            host: Host::new(universe),
+            rng: Mutex::new(universe.fork()),
+            universe: universe.clone(),
+            network: self.clone(),
+            number,
             clock_error: AtomicI64::new(0),
         }));
+        self.switched_on(number);
         machine.host.world.get_or_init(|| machine);
         machine.own.get_or_init(|| machine)
     }
+}
 
+impl Universe {
     /// Runs a task on `machine` until it ends.
     ///
     /// # Errors
@@ -138,6 +154,22 @@ impl World for Machine {
 
     fn processors(&self) -> usize {
         2
+    }
+
+    fn listen<'a>(&'a self, address: &'a str) -> Opening<'a, Box<dyn Listen>> {
+        Box::pin(async move { self.network.listen(self.number, address) })
+    }
+
+    fn connect<'a>(&'a self, address: &'a str) -> Opening<'a, Arc<dyn Socket>> {
+        Box::pin(async move {
+            loop {
+                time::sleep(self.network.latency()).await;
+                if let Some(socket) = self.network.dial(self.number, address)? {
+                    return Ok(socket);
+                }
+                time::sleep(DIAL_AGAIN).await;
+            }
+        })
     }
 
     fn fill_random(&self, bytes: &mut [u8]) {

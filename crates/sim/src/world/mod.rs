@@ -7,8 +7,10 @@
 //! A machine that loses its power loses all that runs on it at once: tasks are dropped, threads unwind out of whatever they wait for.
 
 mod machine;
+mod network;
 mod thread;
 mod turns;
 
 pub use machine::Machine;
+pub use network::Network;
 pub use turns::{Stalled, Universe};

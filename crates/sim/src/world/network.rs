@@ -32,7 +32,7 @@ const LATENCY_NANOS: (u64, u64) = (20_000, 400_000);
 
 /// All connections of a universe.
 #[derive(Clone)]
-pub(super) struct Network {
+pub struct Network {
     universe: Universe,
     state: Arc<Mutex<NetworkState>>,
 }
@@ -97,7 +97,7 @@ impl End {
 }
 
 /// The address of a machine.
-pub(super) fn address_of(machine: u8, port: u16) -> SocketAddr {
+fn address_of(machine: u8, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 0, 0, machine), port))
 }
 
@@ -113,7 +113,8 @@ fn parse(address: &str) -> io::Result<SocketAddr> {
 }
 
 impl Network {
-    pub(super) fn new(universe: Universe) -> Self {
+    /// The network of a universe, without machines.
+    pub fn new(universe: &Universe) -> Self {
         let state = NetworkState {
             rng: universe.fork(),
             next_connection: 0,
@@ -123,7 +124,11 @@ impl Network {
             connections: BTreeMap::new(),
             cuts: BTreeSet::new(),
         };
-        Self { universe, state: Arc::new(Mutex::new(state)) }
+        Self { universe: universe.clone(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub(super) fn universe(&self) -> &Universe {
+        &self.universe
     }
 
     fn lock(&self) -> MutexGuard<'_, NetworkState> {
@@ -155,7 +160,7 @@ impl Network {
     }
 
     /// Holds back what goes from one machine to another, or lets it go on.
-    pub(super) fn cut(&self, from: u8, to: u8, is_cut: bool) {
+    pub fn cut(&self, from: u8, to: u8, is_cut: bool) {
         let mut state = self.lock();
         if is_cut {
             state.cuts.insert((from, to));
@@ -167,7 +172,7 @@ impl Network {
     }
 
     /// Resets a connection between two machines, if there is one; which, `choice` says.
-    pub(super) fn reset(&self, one: u8, other: u8, choice: u64) {
+    pub fn reset(&self, one: u8, other: u8, choice: u64) {
         let mut state = self.lock();
         let between = |ends: &[End; 2]| {
             let machines = (ends[0].machine, ends[1].machine);
@@ -334,7 +339,11 @@ impl NetworkSide<'_> {
         let next = own.coming.front().map(|(arrives, _)| *arrives).or(own.ended);
         match next {
             Some(arrives) if !is_cut && arrives <= self.universe.now() => {
-                if own.coming.is_empty() { Arrived::End } else { Arrived::Bytes }
+                if own.coming.is_empty() {
+                    Arrived::End
+                } else {
+                    Arrived::Bytes
+                }
             }
             Some(arrives) if !is_cut => {
                 self.universe.set_timer(arrives, waker.clone());

@@ -283,7 +283,7 @@ impl Universe {
     }
 
     /// Ends all that runs on a machine.
-    pub(super) fn lose_power(&self, host: &Arc<Host>) {
+    pub(super) fn end_all(&self, host: &Arc<Host>) {
         host.is_on.store(false, Ordering::Release);
         loop {
             let next = {
