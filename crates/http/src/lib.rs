@@ -19,15 +19,15 @@ use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tailrace_env::io::ByteStream;
+use tailrace_env::net::{Listener, Stream};
 use tailrace_env::sync::Notify;
-use tokio::net::{TcpListener, TcpStream};
 
 use tailrace_env::aside::Aside;
 use tailrace_env::metrics::Metrics;
 use tailrace_node::cluster;
 use tailrace_node::{Caller, Door, Node};
 use tailrace_runtime::tls::{HandshakeError, Tls};
-use tailrace_runtime::transport::ByteStream;
 
 /// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
 /// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
@@ -83,7 +83,7 @@ pub struct HttpServer {
 }
 
 /// Serves until the task is dropped.
-pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
+pub async fn serve(listener: Listener, server: Arc<HttpServer>) {
     let places = Arc::new(Places::default());
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -100,7 +100,7 @@ pub async fn serve(listener: TcpListener, server: Arc<HttpServer>) {
     }
 }
 
-async fn serve_one(stream: TcpStream, peer: SocketAddr, place: ConnectionPlace, server: Arc<HttpServer>) {
+async fn serve_one(stream: Stream, peer: SocketAddr, place: ConnectionPlace, server: Arc<HttpServer>) {
     let (taken, caller) = (Arc::clone(&place.0), Caller::client(Door::Http, peer));
     select! {
         () = secure_and_serve(stream, peer, Arc::clone(&taken), server) => {}
@@ -109,11 +109,7 @@ async fn serve_one(stream: TcpStream, peer: SocketAddr, place: ConnectionPlace, 
     drop(place);
 }
 
-async fn secure_and_serve(stream: TcpStream, peer: SocketAddr, place: Arc<Taken>, server: Arc<HttpServer>) {
-    // For WebSockets: without it small messages wait for the acknowledgement of earlier ones.
-    if stream.set_nodelay(true).is_err() {
-        return;
-    }
+async fn secure_and_serve(stream: Stream, peer: SocketAddr, place: Arc<Taken>, server: Arc<HttpServer>) {
     match secure(stream, &server).await {
         Ok(stream) => serve_connection(stream, peer, place, server).await,
         Err(error) => {
@@ -192,7 +188,7 @@ impl Drop for ConnectionPlace {
 }
 
 /// Makes the TLS handshake, if this listener demands it.
-async fn secure(stream: TcpStream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
+async fn secure(stream: Stream, server: &HttpServer) -> Result<Box<dyn ByteStream>, HandshakeError> {
     match server.tls.as_ref().filter(|_| server.node.config().tailrace_http_tls) {
         Some(tls) => Ok(Box::new(tls.accept(stream).await?)),
         None => Ok(Box::new(stream)),

@@ -28,9 +28,9 @@ use crate::half_read::Held;
 use crate::outbox::{Outbox, ReplyPart};
 use crate::server::KafkaServer;
 use crate::session::ClientSession;
+use crate::transport::Transport;
 use tailrace_env::aside::TURN;
 use tailrace_env::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
-use tailrace_runtime::transport::Transport;
 
 /// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
 const READ_BYTES: usize = 16 * 1024;

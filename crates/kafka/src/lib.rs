@@ -92,6 +92,7 @@ mod share_group_states;
 mod sync_group;
 pub(crate) mod topology;
 mod transactions;
+mod transport;
 mod txn_offset_commit;
 mod unregister_broker;
 mod update_features;

@@ -7,18 +7,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
-use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_send_buffer_size};
 use tailrace_config::BrokerConfig;
+use tailrace_env::net::{BufferSizes, Listener, Stream};
 use tailrace_env::task::JoinSet;
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::closed::Closed;
 use crate::connection::Connection;
 use crate::server::KafkaServer;
+use crate::transport::Transport;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
-use tailrace_runtime::transport::Transport;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -27,7 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
 
 /// Accepts until the server stops, then lets connections end within `grace`.
-pub async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Duration) {
+pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration) {
     let per_address = PerAddress::default();
     let mut stopping = server.node.stopping();
     let mut connections = JoinSet::new();
@@ -53,7 +52,7 @@ pub async fn serve(listener: TcpListener, server: Arc<KafkaServer>, grace: Durat
 }
 
 fn admit(
-    stream: TcpStream,
+    stream: Stream,
     peer: SocketAddr,
     server: &Arc<KafkaServer>,
     per_address: &PerAddress,
@@ -61,7 +60,7 @@ fn admit(
 ) {
     let Some(place) = ConnectionPlace::take(server, per_address, peer.ip()) else { return };
     let Ok(local) = stream.local_addr() else { return };
-    if tune(&stream, &server.node.config()).is_err() {
+    if stream.set_buffers(buffer_sizes(&server.node.config())).is_err() {
         return;
     }
     server.metrics.connections_accepted.inc();
@@ -83,7 +82,7 @@ fn admit(
 }
 
 /// Makes the TLS handshake, if this listener demands it. A server that stops waits for none.
-async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
+async fn secure(stream: Stream, server: &Arc<KafkaServer>) -> Result<Transport, Closed> {
     let Some(tls) = server.tls.as_ref().filter(|_| server.node.config().tailrace_kafka_tls) else {
         return Ok(Transport::Plain(stream));
     };
@@ -94,16 +93,12 @@ async fn secure(stream: TcpStream, server: &Arc<KafkaServer>) -> Result<Transpor
     }
 }
 
-fn tune(stream: &TcpStream, config: &BrokerConfig) -> std::io::Result<()> {
-    // Without it small answers wait for the client's acknowledgement of earlier ones.
-    stream.set_nodelay(true)?;
-    if let Ok(bytes @ 1..) = usize::try_from(config.socket_send_buffer_bytes) {
-        set_socket_send_buffer_size(stream, bytes)?;
+fn buffer_sizes(config: &BrokerConfig) -> BufferSizes {
+    let bytes = |setting: i32| usize::try_from(setting).ok().filter(|bytes| *bytes > 0);
+    BufferSizes {
+        send: bytes(config.socket_send_buffer_bytes),
+        receive: bytes(config.socket_receive_buffer_bytes),
     }
-    if let Ok(bytes @ 1..) = usize::try_from(config.socket_receive_buffer_bytes) {
-        set_socket_recv_buffer_size(stream, bytes)?;
-    }
-    Ok(())
 }
 
 /// A connection's place among the allowed ones; given back when dropped.

@@ -9,10 +9,10 @@ use std::task::{Context, Poll, ready};
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{task, time};
 
+use tailrace_env::io::ByteStream;
+use tailrace_env::net;
 use tailrace_env::time::Sleep;
 use tailrace_nats_wire::write_info;
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 
 use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
@@ -24,7 +24,6 @@ use crate::server::NatsServer;
 use crate::session::{Next, Session};
 use crate::websocket::ClosingFrame;
 use tailrace_env::metrics::ReasonLabel;
-use tailrace_runtime::transport::ByteStream;
 
 /// Bursts after which others get their turn.
 const BURSTS_IN_A_ROW: u32 = 8;
@@ -47,14 +46,14 @@ const VECTORS: usize = 16;
 /// Where the bytes come from and go to.
 pub(crate) enum Transport {
     /// A bare socket: publishers write to it directly.
-    Plain(TcpStream),
+    Plain(net::Stream),
     /// Something that only the connection's own task may use.
     /// With a place for the reason that is told at the end, if the stream can tell one.
     Boxed(Box<dyn ByteStream>, TransportKind, Option<ClosingFrame>),
 }
 
 enum Stream {
-    Plain(OwnedReadHalf),
+    Plain(net::Stream),
     Boxed { stream: Box<dyn ByteStream>, batch: Batch, unflushed: bool },
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, ReadBuf};
+use tailrace_env::io::{AsyncRead, ReadBuf};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 64 * 1024;

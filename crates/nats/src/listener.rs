@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 use tailrace_env::{select, task, time};
 
+use tailrace_env::io::AsyncWriteExt as _;
+use tailrace_env::net::{Listener, Stream};
 use tailrace_nats_wire::{ProtocolError, write_error, write_info};
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
 
 use crate::close::CloseReason;
 use crate::connection::{Opening, Transport, serve_one};
@@ -22,7 +22,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 
 /// Accepts until the server stops.
-pub async fn serve(listener: TcpListener, server: Arc<NatsServer>) {
+pub async fn serve(listener: Listener, server: Arc<NatsServer>) {
     let mut stopping = server.front.stopping();
     loop {
         select! {
@@ -38,11 +38,7 @@ pub async fn serve(listener: TcpListener, server: Arc<NatsServer>) {
     }
 }
 
-fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
-    // Without it small messages wait for the acknowledgement of earlier ones.
-    if socket.set_nodelay(true).is_err() {
-        return;
-    }
+fn admit(socket: Stream, peer: SocketAddr, server: &Arc<NatsServer>) {
     let front = &server.front;
     let Some(place) = front.take_place(peer.ip(), server.node.config().max_connections_per_ip) else {
         task::spawn(refuse(socket, Arc::clone(server)));
@@ -63,7 +59,7 @@ fn admit(socket: TcpStream, peer: SocketAddr, server: &Arc<NatsServer>) {
     task::spawn(serve_one(Arc::clone(server), opening));
 }
 
-async fn refuse(mut socket: TcpStream, server: Arc<NatsServer>) {
+async fn refuse(mut socket: Stream, server: Arc<NatsServer>) {
     tracing::debug!(reason = %CloseReason::MaximumConnections, "NATS connection refused");
     let mut out = Vec::new();
     write_info(&mut out, server.front.server_info());

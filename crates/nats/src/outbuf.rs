@@ -1,7 +1,7 @@
 //! What one connection still has to be sent: bounded, filled by whoever publishes, emptied by whoever gets there first.
 //!
 //! Publishers append under a short lock and write once per read burst, straight into the socket; nobody has to be woken
-//! for that. Only when the socket is full, or is not a bare TCP socket (TLS, WebSocket), does the connection's own task
+//! for that. Only when the socket is full, or is not a bare one (TLS, WebSocket), does the connection's own task
 //! go on. One writer at a time, so bytes keep their order. Idle connections hold no buffer: those come from a small pool of
 //! each thread.
 //!
@@ -17,9 +17,8 @@ use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tailrace_env::net::{Stream, WriteHalf};
 use tailrace_env::sync::Notify;
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedWriteHalf;
 
 use crate::close::CloseReason;
 
@@ -157,7 +156,7 @@ pub(super) struct Signals {
 #[derive(Debug)]
 struct OutbufState {
     /// The socket, if anybody may write to it.
-    socket: Option<Arc<OwnedWriteHalf>>,
+    socket: Option<Arc<WriteHalf>>,
     waiting: Batch,
     tail: Vec<u8>,
     /// Bytes in `waiting`, `tail` and in the hands of a writer.
@@ -235,7 +234,7 @@ pub(super) struct Sent {
 }
 
 impl OutBuffer {
-    pub(super) fn new(limits: OutLimits, socket: Option<Arc<OwnedWriteHalf>>) -> Self {
+    pub(super) fn new(limits: OutLimits, socket: Option<Arc<WriteHalf>>) -> Self {
         let state = OutbufState {
             socket,
             waiting: Batch::default(),
@@ -494,7 +493,7 @@ impl OutBuffer {
         };
         let Some(socket) = socket else { return view };
         // An error is found by the next write.
-        if AsRef::<TcpStream>::as_ref(&*socket).poll_write_ready(cx).is_pending() {
+        if socket.poll_write_ready(cx).is_pending() {
             return view;
         }
         self.lock().blocked = false;
@@ -629,12 +628,12 @@ impl OutbufState {
 }
 
 /// Writes until all is written (true) or the socket is full (false). Returns the bytes that were written, too.
-fn write_batch(socket: &OwnedWriteHalf, batch: &mut Batch) -> (usize, io::Result<bool>) {
+fn write_batch(socket: &Stream, batch: &mut Batch) -> (usize, io::Result<bool>) {
     let mut total = 0;
     while !batch.is_empty() {
         let mut vectors = [IoSlice::new(&[]); VECTORS];
         let count = batch.vectors(&mut vectors);
-        match socket.try_write_vectored(&vectors[..count]) {
+        match socket.try_write(&vectors[..count], false) {
             Ok(0) => return (total, Err(io::ErrorKind::WriteZero.into())),
             Ok(written) => {
                 total += written;

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tailrace_env::select;
 
+use tailrace_env::io::AsyncWriteExt as _;
+use tailrace_env::net::Stream;
 use tailrace_nats_wire::{ProtocolError, write_error, write_info};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
 
 use crate::client::TransportKind;
 use crate::close::CloseReason;
@@ -21,7 +21,7 @@ use tailrace_runtime::tls::{HandshakeError, Tls};
 
 /// Makes the handshake, then serves the connection.
 pub(crate) async fn serve(
-    socket: TcpStream,
+    socket: Stream,
     peer: SocketAddr,
     place: ConnectionPlace,
     server: Arc<NatsServer>,
@@ -51,7 +51,7 @@ pub(crate) async fn serve(
 }
 
 async fn handshake(
-    mut socket: TcpStream,
+    mut socket: Stream,
     peer: SocketAddr,
     id: u64,
     nonce: &str,

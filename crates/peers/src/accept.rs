@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
+use tailrace_env::net::{Listener, Stream};
 use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore};
 use tailrace_env::task::JoinSet;
-use tokio::net::{TcpListener, TcpStream};
 
 use super::handshake::{Greeting, GreetingError, Purpose, Refusal};
 use super::incoming::{Incoming, Standing};
@@ -53,7 +53,7 @@ impl Rejected {
 }
 
 /// Accepts until the links are stopped; connections end with it.
-pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>, receiver: Arc<dyn PeerReceiver>) {
+pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc<dyn PeerReceiver>) {
     let mut stopping = shared.stopping.subscribe();
     let strangers = Arc::new(Semaphore::new(shared.options.strangers_max));
     let mut connections = JoinSet::new();
@@ -89,7 +89,7 @@ fn log(shared: &Shared, reason: &'static str, address: SocketAddr, error: &dyn s
 }
 
 async fn serve_one(
-    stream: TcpStream,
+    stream: Stream,
     address: SocketAddr,
     permit: OwnedSemaphorePermit,
     shared: Arc<Shared>,
@@ -136,8 +136,7 @@ impl Drop for Stranger {
     }
 }
 
-async fn make_handshake(stream: TcpStream, shared: &Arc<Shared>) -> Result<(Halves, Standing), Rejected> {
-    stream.set_nodelay(true).map_err(GreetingError::from)?;
+async fn make_handshake(stream: Stream, shared: &Arc<Shared>) -> Result<(Halves, Standing), Rejected> {
     let mut halves = match &shared.tls {
         None => Halves::plain(stream),
         Some(tls) => Halves::tls(tls.accept(stream).await.map_err(Rejected::Tls)?),

@@ -6,8 +6,8 @@
 use std::ops::RangeInclusive;
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use tailrace_env::io::{AsyncRead, AsyncReadExt as _};
 use tailrace_types::NodeId;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::types::{CLUSTER_ID_BYTES_MAX, Identity, PeerIdentity};
 

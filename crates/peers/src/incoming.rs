@@ -9,10 +9,10 @@ use std::sync::Arc;
 use tailrace_env::{select, task, time, time::MissedTicks};
 
 use bytes::Bytes;
+use tailrace_env::io::AsyncRead;
 use tailrace_env::task::{JoinError, JoinSet};
 use tailrace_replication::raft::PeerMessage;
 use tailrace_types::{NodeId, RaftGroup, take_off};
-use tokio::io::AsyncRead;
 
 use super::error::Ended;
 use super::frame::{self, BODY_HEAD_BYTES, Frame, FrameKind};

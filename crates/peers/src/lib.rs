@@ -52,7 +52,7 @@ use tailrace_types::{LeaderEpoch, NodeId, RaftGroup};
 pub use error::PeerError;
 pub use handshake::Refusal;
 pub use port::Port;
-pub use tailrace_runtime::ListenError;
+pub use tailrace_env::net::ListenError;
 pub use tailrace_runtime::tls::TlsError;
 pub use tls::PeerTls;
 pub use types::{

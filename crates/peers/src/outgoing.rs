@@ -11,10 +11,10 @@ use tailrace_env::time;
 use tailrace_env::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tailrace_env::io::{AsyncWrite, AsyncWriteExt as _};
 use tailrace_env::sync::Notify;
 use tailrace_replication::raft::{Heartbeat, PeerMessage};
 use tailrace_types::{RaftGroup, take_off};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::error::Ended;
 use super::frame::{

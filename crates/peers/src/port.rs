@@ -3,12 +3,11 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tailrace_runtime::{ListenError, listen};
-use tokio::net::TcpListener;
+use tailrace_env::net::{ListenError, Listener, listen};
 
 /// A port for nodes. Connections wait until [`Peers::serve`](crate::Peers::serve).
 #[derive(Debug)]
-pub struct Port(pub(super) TcpListener);
+pub struct Port(pub(super) Listener);
 
 impl Port {
     /// Listens on HOST:PORT, the value of the setting `key`.

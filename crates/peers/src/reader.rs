@@ -4,8 +4,8 @@ use tailrace_env::time;
 use tailrace_env::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use tailrace_env::io::{AsyncRead, AsyncReadExt as _};
 use tailrace_env::time::Instant;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::error::Ended;
 use super::frame::FrameError;

@@ -6,6 +6,7 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{select, time, time::MissedTicks};
 
 use bytes::Bytes;
+use tailrace_env::io::AsyncRead;
 use tailrace_env::sync::oneshot;
 use tailrace_types::take_off;
 
@@ -82,7 +83,7 @@ impl Session {
 
     async fn read(
         &self,
-        reader: &mut FrameReader<impl tokio::io::AsyncRead + Unpin>,
+        reader: &mut FrameReader<impl AsyncRead + Unpin>,
         metrics: &PeerMetrics,
         arrived: impl Fn(),
     ) -> Result<std::convert::Infallible, Ended> {

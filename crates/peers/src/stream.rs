@@ -4,8 +4,8 @@ use std::io;
 use tailrace_env::time;
 use tailrace_env::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tailrace_env::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
+use tailrace_env::net::{self, Stream};
 
 /// Both halves of a connection.
 pub(super) struct Halves {
@@ -14,13 +14,13 @@ pub(super) struct Halves {
 }
 
 impl Halves {
-    pub(super) fn plain(stream: TcpStream) -> Self {
+    pub(super) fn plain(stream: Stream) -> Self {
         let (reader, writer) = stream.into_split();
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    pub(super) fn tls(stream: impl Into<tokio_rustls::TlsStream<TcpStream>>) -> Self {
-        let (reader, writer) = tokio::io::split(stream.into());
+    pub(super) fn tls(stream: impl Into<tokio_rustls::TlsStream<Stream>>) -> Self {
+        let (reader, writer) = split(stream.into());
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
@@ -40,12 +40,9 @@ impl Halves {
 }
 
 /// Connects to HOST:PORT; every address of the host is tried.
-pub(super) async fn connect(address: &str, timeout: Duration) -> io::Result<TcpStream> {
+pub(super) async fn connect(address: &str, timeout: Duration) -> io::Result<Stream> {
     let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {timeout:?}"));
-    let stream = time::timeout(timeout, TcpStream::connect(address)).await.map_err(|_| late())??;
-    // Without it small frames wait for the acknowledgement of earlier ones.
-    stream.set_nodelay(true)?;
-    Ok(stream)
+    time::timeout(timeout, net::connect(address)).await.map_err(|_| late())?
 }
 
 /// The host of HOST:PORT, without the brackets of an IPv6 address.

@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
-use tokio::net::TcpStream;
+use tailrace_env::net::Stream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use tailrace_runtime::tls::{
@@ -78,21 +78,14 @@ impl PeerTls {
     }
 
     /// The accepting side of the handshake. Has no time limit.
-    pub(super) async fn accept(
-        &self,
-        stream: TcpStream,
-    ) -> Result<server::TlsStream<TcpStream>, HandshakeError> {
+    pub(super) async fn accept(&self, stream: Stream) -> Result<server::TlsStream<Stream>, HandshakeError> {
         let config = Arc::clone(&self.configs.load().server);
         TlsAcceptor::from(config).accept(stream).await.map_err(handshake_error)
     }
 
     /// The dialler's side of the handshake. Has no time limit. That the other end does not like this node's certificate
     /// is noticed later, by the first read.
-    pub(super) async fn connect(
-        &self,
-        host: &str,
-        stream: TcpStream,
-    ) -> io::Result<client::TlsStream<TcpStream>> {
+    pub(super) async fn connect(&self, host: &str, stream: Stream) -> io::Result<client::TlsStream<Stream>> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let config = Arc::clone(&self.configs.load().client);
         TlsConnector::from(config).connect(name, stream).await

@@ -15,15 +15,12 @@
 //!   each arena.
 
 pub mod disk;
-mod listen;
 pub mod memory;
 mod net;
 pub mod residency;
 mod tasks;
 pub mod tls;
-pub mod transport;
 mod world;
 
-pub use listen::{ListenError, listen};
 pub use tasks::build_runtime;
 pub use world::install;

@@ -10,6 +10,7 @@ use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_env::aside::Aside;
 use tailrace_env::budget::RequestBudget;
 use tailrace_env::metrics::Metrics;
+use tailrace_env::net::{ListenError, Listener, listen};
 use tailrace_http::HttpServer;
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
@@ -17,8 +18,6 @@ use tailrace_node::cluster::Addresses;
 use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode};
 use tailrace_runtime::memory::{self, Held};
 use tailrace_runtime::tls::{Tls, TlsError};
-use tailrace_runtime::{ListenError, listen};
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::nats_on_http::NatsOnHttp;
@@ -75,9 +74,9 @@ pub struct Server {
 
 /// The listeners of the fronts.
 struct Listeners {
-    kafka: TcpListener,
-    nats: Option<TcpListener>,
-    http: TcpListener,
+    kafka: Listener,
+    nats: Option<Listener>,
+    http: Listener,
 }
 
 impl Listeners {
@@ -92,7 +91,7 @@ impl Listeners {
     }
 
     fn addresses(&self) -> io::Result<Addresses> {
-        let nats = self.nats.as_ref().map(TcpListener::local_addr).transpose()?;
+        let nats = self.nats.as_ref().map(Listener::local_addr).transpose()?;
         let (kafka, http) = (self.kafka.local_addr()?, self.http.local_addr()?);
         Ok(Addresses { kafka, nats, http, cluster: None })
     }

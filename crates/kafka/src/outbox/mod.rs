@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use tailrace_env::time::Instant;
 
 use crate::metrics::KafkaMetrics;
-use tailrace_runtime::transport::Transport;
+use crate::transport::Transport;
 
 pub(crate) use queue::ReplyPart;
 use queue::{Item, Queue};

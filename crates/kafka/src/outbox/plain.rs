@@ -4,11 +4,9 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
-use rustix::net::SendFlags;
+use tailrace_env::net::Stream;
 use tailrace_log::Extent;
 use tailrace_node::NodeDisk;
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 
 use super::queue::{Item, Queue, too_short};
 
@@ -22,7 +20,7 @@ const COPIED_BYTES: usize = 64 * 1024;
 const VECTORS: usize = 16;
 
 /// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
-pub(super) fn poll_send(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+pub(super) fn poll_send(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     loop {
         settle(queue);
         match queue.items.front() {
@@ -46,7 +44,7 @@ fn settle(queue: &mut Queue) {
     }
 }
 
-fn poll_bytes(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+fn poll_bytes(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     ready!(stream.poll_write_ready(cx))?;
     let mut vectors = [IoSlice::new(&[]); VECTORS];
     let (mut count, mut file_follows) = (0, false);
@@ -65,12 +63,7 @@ fn poll_bytes(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Po
         }
     }
     // A header alone would wake the client for nothing: the records follow at once.
-    let flags = if file_follows { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
-    let sent = stream.try_io(Interest::WRITABLE, || {
-        let mut control = rustix::net::SendAncillaryBuffer::default();
-        Ok(rustix::net::sendmsg(stream, &vectors[..count], &mut control, flags)?)
-    });
-    match sent {
+    match stream.try_write(&vectors[..count], file_follows) {
         Ok(sent) => {
             queue.took(sent as u64);
             advance_bytes(queue, sent);
@@ -93,21 +86,18 @@ fn advance_bytes(queue: &mut Queue, mut sent: usize) {
     }
 }
 
-fn poll_file(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+fn poll_file(queue: &mut Queue, stream: &Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
     ready!(queue.poll_warm(cx))?;
     ready!(stream.poll_write_ready(cx))?;
     let Some(Item::File { extent, warm_bytes }) = queue.items.front_mut() else {
         return Poll::Ready(Ok(()));
     };
     let bytes = extent.bytes().min(SENDFILE_BYTES).min(*warm_bytes);
-    let mut position = extent.position();
-    let sent = stream.try_io(Interest::WRITABLE, || {
-        let count = usize::try_from(bytes).unwrap_or(usize::MAX);
-        match extent.descriptor() {
-            Some(file) => Ok(rustix::fs::sendfile(stream, file, Some(&mut position), count)?),
-            None => copy(extent, count, stream),
-        }
-    });
+    let count = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let sent = match extent.descriptor() {
+        Some(file) => stream.try_send_file(file, extent.position(), count),
+        None => copy(extent, count, stream),
+    };
     match sent {
         Ok(0) => Poll::Ready(Err(too_short(extent))),
         Ok(sent) => {
@@ -122,13 +112,13 @@ fn poll_file(queue: &mut Queue, stream: &TcpStream, cx: &mut Context<'_>) -> Pol
 }
 
 /// What sendfile does, for a disk whose files have no descriptor.
-fn copy(extent: &Extent<NodeDisk>, count: usize, stream: &TcpStream) -> io::Result<usize> {
+fn copy(extent: &Extent<NodeDisk>, count: usize, stream: &Stream) -> io::Result<usize> {
     let mut bytes = vec![0; count.min(COPIED_BYTES)];
     let read = extent.read_at(&mut bytes, 0)?;
-    Ok(rustix::net::send(stream, &bytes[..read], SendFlags::NOSIGNAL)?)
+    stream.try_write(&[IoSlice::new(&bytes[..read])], false)
 }
 
-/// A full socket is no error: tokio has noted it, and the next look at its readiness registers the task.
+/// A full socket is no error: the next look at its readiness registers the task.
 fn unless_would_block(error: io::Error) -> Poll<io::Result<()>> {
     if error.kind() == io::ErrorKind::WouldBlock { Poll::Ready(Ok(())) } else { Poll::Ready(Err(error)) }
 }

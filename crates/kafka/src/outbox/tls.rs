@@ -9,8 +9,8 @@ use std::task::{Context, Poll, ready};
 use tailrace_env::time::Instant;
 
 use bytes::Buf;
-use tokio::io::AsyncWrite;
-use tokio::net::TcpStream;
+use tailrace_env::io::AsyncWrite as _;
+use tailrace_env::net::Stream;
 use tokio_rustls::server::TlsStream;
 
 use super::queue::{Item, Queue, too_short};
@@ -43,7 +43,7 @@ impl Staged {
     pub(super) fn poll_send(
         &mut self,
         queue: &mut Queue,
-        stream: &mut TlsStream<TcpStream>,
+        stream: &mut TlsStream<Stream>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
@@ -62,11 +62,7 @@ impl Staged {
         }
     }
 
-    fn poll_flush(
-        &mut self,
-        stream: &mut TlsStream<TcpStream>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, stream: &mut TlsStream<Stream>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unflushed {
             ready!(Pin::new(stream).poll_flush(cx))?;
             *self = Self::default();

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tailrace_env::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};

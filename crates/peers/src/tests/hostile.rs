@@ -150,9 +150,9 @@ async fn a_flood_of_messages_is_handed_on_whole() {
     }
     let mut one = start(|_| {}).await;
     let counting = Arc::new(Counting(0.into()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    one.address = listener.local_addr().unwrap();
-    let _accepting = one.peers.serve(Port(listener), Arc::clone(&counting) as Arc<dyn PeerReceiver>);
+    let port = Port::open("cluster.listen", "127.0.0.1:0").await.unwrap();
+    one.address = port.address().unwrap();
+    let _accepting = one.peers.serve(port, Arc::clone(&counting) as Arc<dyn PeerReceiver>);
     let mut raw = Raw::link(&one, 2).await;
     let message = raft_frame(&append(2, 1, 1, &[0; 1000]));
     for _ in 0..20_000 {

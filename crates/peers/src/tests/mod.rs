@@ -154,14 +154,14 @@ impl Setup {
 
     async fn start(self) -> Node {
         let identity = self.identity();
-        let listener = TcpListener::bind(&self.address).await.unwrap();
-        let address = listener.local_addr().unwrap();
+        let port = Port::open("cluster.listen", &self.address).await.unwrap();
+        let address = port.address().unwrap();
         let metrics = Metrics::default();
         let peers = Peers::new(self.options, identity, self.tls, &metrics);
         let (sender, events) = mpsc::unbounded_channel();
         let recorder = Arc::new(Recorder { events: sender, handler: self.handler });
         let receiver = Arc::downgrade(&recorder);
-        let accepting = peers.serve(Port(listener), recorder);
+        let accepting = peers.serve(port, recorder);
         Node { node: NodeId(self.node), peers, address, events, accepting, metrics, receiver }
     }
 }

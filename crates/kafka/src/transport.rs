@@ -1,31 +1,26 @@
-//! What a connection reads from and writes to: a plain socket, or TLS over one.
+//! What a connection reads from and writes to: a bare stream, or TLS over one.
 //!
-//! A plain socket stays visible as such, because sendfile and MSG_MORE need it. Everything else is one kind of stream.
+//! A bare one stays visible as such, because files are sent on it without a copy.
 
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tailrace_env::io::{AsyncBufRead as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tailrace_env::net::Stream;
+use tailrace_env::time::{self, Duration};
 use tokio_rustls::server::TlsStream;
 
 /// A connection's end of TLS is told to the client if that takes no longer.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// Anything that carries bytes both ways and belongs to one task.
-pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
-
 /// What carries a Kafka connection.
-pub enum Transport {
+pub(crate) enum Transport {
     /// In clear text.
-    Plain(TcpStream),
+    Plain(Stream),
     /// Encrypted.
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<TlsStream<Stream>>),
 }
 
 impl Transport {
@@ -34,21 +29,18 @@ impl Transport {
     ///
     /// # Errors
     /// The socket's, or what TLS says of bytes that were forged.
-    pub fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         input: &mut BytesMut,
         room: usize,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         match self {
-            Self::Plain(stream) => loop {
+            Self::Plain(stream) => {
                 ready!(stream.poll_read_ready(cx))?;
                 input.reserve(room);
-                match stream.try_read_buf(input) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    outcome => return Poll::Ready(outcome),
-                }
-            },
+                pin!(stream.read_buf(input)).poll(cx)
+            }
             Self::Tls(stream) => {
                 let arrived = match ready!(Pin::new(&mut **stream).poll_fill_buf(cx)) {
                     Ok(arrived) => arrived,
@@ -66,10 +58,10 @@ impl Transport {
     }
 
     /// Ends the connection. TLS is ended by its goodbye, so that the client can tell the end from a cut.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         if let Self::Tls(mut stream) = self {
-            // Whoever takes no goodbye does not get one.
-            let _ = tokio::time::timeout(GOODBYE_MAX, stream.shutdown()).await;
+            // Who takes no goodbye does not get one.
+            let _ = time::timeout(GOODBYE_MAX, stream.shutdown()).await;
         }
     }
 }
