@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
+use tailrace_node::cluster::Addresses;
 use tailrace_node::{Caller, Node, RunningNode};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
 use tailrace_sim::world::{Network, Universe};
@@ -106,4 +107,42 @@ fn what_was_acknowledged_is_there_after_a_loss_of_power() {
         let again = play(seed);
         assert_eq!((turns, digest), (again.1, again.2), "seed {seed} runs the same way twice");
     }
+}
+
+fn settings(number: u8) -> BTreeMap<String, String> {
+    let of = |key: &str, value: String| (key.to_owned(), value);
+    let mut settings = BTreeMap::from([
+        of("data.dir", "/data".to_owned()),
+        of("node.id", number.to_string()),
+        of("cluster.listen", format!("10.0.0.{number}:7000")),
+    ]);
+    if number > 1 {
+        settings.extend([of("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned())]);
+    }
+    settings
+}
+
+#[test]
+fn three_nodes_form_a_cluster() {
+    let universe = Universe::new(1);
+    let network = Network::new(&universe);
+    let computers: Vec<Computer> =
+        (1..=3).map(|number| Computer::new(&network, number, number.into())).collect();
+    let mut nodes = Vec::new();
+    for (number, computer) in (1..).zip(&computers) {
+        let disk = computer.disk().clone();
+        let addresses = Addresses {
+            kafka: format!("10.0.0.{number}:9092").parse().unwrap(),
+            nats: None,
+            http: format!("10.0.0.{number}:8222").parse().unwrap(),
+            cluster: None,
+        };
+        let running = universe.run(computer.machine(), async move {
+            Computer::start(disk, settings(number), Some(addresses)).await.unwrap()
+        });
+        nodes.push(running.unwrap());
+        println!("node {number} at {:?}, {} turns", universe.now(), universe.turns());
+    }
+    universe.run_for(Duration::from_secs(5));
+    println!("{:?} {} turns", universe.now(), universe.turns());
 }
