@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use crate::time::{Duration, Instant};
 use crate::world::{Join, Park, current};
@@ -40,6 +42,37 @@ pub fn run_on(threads: usize, work: impl Fn() + Sync) {
 /// If there is no world.
 pub fn processors() -> usize {
     current().processors()
+}
+
+/// Waits for what a task would await. Blocks.
+///
+/// # Panics
+/// If there is no world, or if the caller may not block there.
+pub fn wait_for<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return output;
+    }
+    let place = current().parking();
+    let waker = Waker::from(Arc::new(Unpark(Arc::clone(&place))));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => place.park(None),
+        }
+    }
+}
+
+struct Unpark(Arc<dyn Park>);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 impl Thread {

@@ -60,3 +60,9 @@ impl Computer {
             .await
     }
 }
+
+impl Drop for Computer {
+    fn drop(&mut self) {
+        self.machine.stop(true);
+    }
+}

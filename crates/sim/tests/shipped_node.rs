@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tailrace_env::time::Duration;
 use tailrace_metadata::{Command, CreateTopic, Requester};
-use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
 use tailrace_node::cluster::Addresses;
+use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
 use tailrace_node::{Caller, Node, RunningNode};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
 use tailrace_sim::world::{Network, Universe};
@@ -20,9 +21,12 @@ async fn start(disk: SimDisk) -> RunningNode {
     Computer::start(disk, settings, None).await.unwrap()
 }
 
-async fn create(node: &Arc<Node>, name: &str) -> Arc<Topic> {
+async fn create(node: &Arc<Node>, name: &str, copies: i16) -> Arc<Topic> {
     let id = TopicId::from_random(tailrace_env::random::bytes16());
-    let create = CreateTopic::with_defaults(name, id, node.now(), Requester::Client);
+    let create = CreateTopic {
+        replication_factor: copies,
+        ..CreateTopic::with_defaults(name, id, node.now(), Requester::Client)
+    };
     node.execute(Caller::internal(), Command::CreateTopic(create)).await.unwrap();
     node.topics().by_name(name).unwrap()
 }
@@ -77,7 +81,7 @@ fn play(seed: u64) -> (Vec<String>, u64, u64) {
     let (machine, disk) = (computer.machine(), computer.disk().clone());
     let running = universe.run(machine, async move {
         let running = start(disk).await;
-        let topic = create(running.node(), "a").await;
+        let topic = create(running.node(), "a", 1).await;
         for number in 0..20 {
             store(running.node(), &topic, &format!("value {number}")).await;
             machine.set_clock_error((number % 3 - 1) * 3_600_000);
@@ -122,27 +126,98 @@ fn settings(number: u8) -> BTreeMap<String, String> {
     settings
 }
 
-#[test]
-fn three_nodes_form_a_cluster() {
-    let universe = Universe::new(1);
-    let network = Network::new(&universe);
-    let computers: Vec<Computer> =
-        (1..=3).map(|number| Computer::new(&network, number, number.into())).collect();
-    let mut nodes = Vec::new();
-    for (number, computer) in (1..).zip(&computers) {
+/// Three computers with a node on each.
+struct Trio {
+    universe: Universe,
+    computers: Vec<Computer>,
+    nodes: Vec<Option<RunningNode>>,
+}
+
+impl Trio {
+    fn new(seed: u64) -> Self {
+        let universe = Universe::new(seed);
+        let network = Network::new(&universe);
+        let computers = (1..=3).map(|number| Computer::new(&network, number, seed + u64::from(number)));
+        let mut trio = Self { universe, computers: computers.collect(), nodes: vec![None, None, None] };
+        (0..3).for_each(|index| trio.start(index));
+        trio
+    }
+
+    fn start(&mut self, index: usize) {
+        let (computer, number) = (&self.computers[index], u8::try_from(index).unwrap() + 1);
         let disk = computer.disk().clone();
-        let addresses = Addresses {
-            kafka: format!("10.0.0.{number}:9092").parse().unwrap(),
-            nats: None,
-            http: format!("10.0.0.{number}:8222").parse().unwrap(),
-            cluster: None,
-        };
-        let running = universe.run(computer.machine(), async move {
+        let at = |port: u16| SocketAddr::from(([10, 0, 0, number], port));
+        let addresses = Addresses { kafka: at(9092), nats: None, http: at(8222), cluster: None };
+        let running = self.universe.run(computer.machine(), async move {
             Computer::start(disk, settings(number), Some(addresses)).await.unwrap()
         });
-        nodes.push(running.unwrap());
-        println!("node {number} at {:?}, {} turns", universe.now(), universe.turns());
+        self.nodes[index] = Some(running.unwrap());
     }
-    universe.run_for(Duration::from_secs(5));
-    println!("{:?} {} turns", universe.now(), universe.turns());
+
+    fn crash(&mut self, index: usize, mode: CrashMode) {
+        self.computers[index].crash(mode);
+        self.nodes[index] = None;
+    }
+
+    fn on<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        index: usize,
+        work: impl FnOnce(Arc<Node>) -> F,
+    ) -> T {
+        let node = Arc::clone(self.nodes[index].as_ref().unwrap().node());
+        self.universe.run(self.computers[index].machine(), work(node)).unwrap()
+    }
+
+    /// The node that leads the partition.
+    fn leader(&self) -> usize {
+        for _ in 0..600 {
+            let leads = |index: &usize| {
+                let Some(running) = &self.nodes[*index] else { return false };
+                let topic = running.node().topics().by_name("a");
+                topic.is_some_and(|topic| match topic.partition(0) {
+                    Some(PartitionSlot::Online(partition)) => partition.leads().is_some(),
+                    _ => false,
+                })
+            };
+            if let Some(leader) = (0..3).find(leads) {
+                return leader;
+            }
+            self.universe.run_for(Duration::from_millis(100));
+        }
+        panic!("nobody leads after a minute");
+    }
+}
+
+/// Stores, kills the leader, stores at the next one, and looks that nothing is gone.
+fn fail_over(seed: u64) -> (u64, u64) {
+    let mut trio = Trio::new(seed);
+    trio.on(0, |node| async move {
+        create(&node, "a", 3).await;
+    });
+    for round in 0..3 {
+        let leader = trio.leader();
+        trio.on(leader, move |node| async move {
+            let topic = node.topics().by_name("a").unwrap();
+            for number in 0..5 {
+                store(&node, &topic, &format!("value {}", round * 5 + number)).await;
+            }
+        });
+        trio.crash(leader, CrashMode::Random);
+        trio.leader();
+        trio.start(leader);
+    }
+    let leader = trio.leader();
+    let read = trio.on(leader, |node| async move { values(&node.topics().by_name("a").unwrap()) });
+    let expected: Vec<String> = (0..15).map(|number| format!("value {number}")).collect();
+    assert_eq!(read, expected, "seed {seed}");
+    (trio.universe.turns(), trio.universe.digest())
+}
+
+#[test]
+fn what_three_nodes_acknowledged_survives_the_loss_of_each_leader() {
+    for seed in 0..10 {
+        let first = fail_over(seed);
+        println!("seed {seed}: {} turns", first.0);
+        assert_eq!(first, fail_over(seed), "seed {seed} runs the same way twice");
+    }
 }

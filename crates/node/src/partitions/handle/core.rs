@@ -18,7 +18,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use tailrace_env::{panics, task};
+use tailrace_env::{panics, task, thread};
 
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::Replica;
@@ -151,7 +151,7 @@ impl PartitionHandle {
 
     /// The same on a thread that may block. Not for the runtime's workers: an append may hold the lock while it waits for one.
     pub(crate) fn with_blocking<R>(self: &Arc<Self>, change: impl FnOnce(&mut Core) -> R) -> Option<R> {
-        let mut slot = self.core.0.blocking_lock();
+        let mut slot = thread::wait_for(self.core.0.lock());
         let (result, effects) = self.change(&mut slot, change)?;
         drop(slot);
         self.act(effects);
@@ -185,7 +185,7 @@ impl PartitionHandle {
 
     /// Plans a sync of what was appended so far, with a checkpoint behind it if asked for. `None` if there is nothing to do. Blocks.
     pub(crate) fn begin_sync(self: &Arc<Self>, checkpoint: bool) -> Option<SyncTicket<NodeDisk>> {
-        let mut slot = self.core.0.blocking_lock();
+        let mut slot = thread::wait_for(self.core.0.lock());
         let (ticket, effects) = self.change(&mut slot, |core| core.begin_sync(checkpoint))?;
         drop(slot);
         // It stays due until it has run.
@@ -262,7 +262,7 @@ impl PartitionHandle {
     /// What is done for the partition without its core, as a sync, has panicked: nobody knows what became of it. Blocks until the core is
     /// free.
     pub(crate) fn take_out_of_service(self: &Arc<Self>, reason: &str) {
-        drop(self.core.0.blocking_lock().take());
+        drop(thread::wait_for(self.core.0.lock()).take());
         self.note_panic(reason.to_owned());
     }
 
