@@ -47,7 +47,6 @@ mod describe_transactions;
 mod dispatch;
 mod elect_leaders;
 mod end_txn;
-mod epochs;
 mod errors;
 mod feature_gate;
 mod fetch;

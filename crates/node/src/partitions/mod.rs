@@ -1,6 +1,7 @@
 //! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
 
 pub mod append;
+mod epochs;
 mod failure;
 mod flusher;
 mod handle;
@@ -31,6 +32,7 @@ pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, with_index_built_again};
 pub use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadTerms};
+pub(crate) use read::{Readable, readable};
 pub(crate) use settings::{log_config, policy, replica_options};
 pub(crate) use stepper::Stepper;
 pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::{AppendError, TransactionMarker};
-use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TopicId};
 
-use super::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
+use super::{
+    AppendFailure, Isolation, PartitionHandle, PartitionSlot, ReadTerms, WaitOutcome, append, append_marker,
+};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -78,6 +80,29 @@ impl Rig {
         };
         append_marker(&self.node, Caller::internal(), &self.handle, marker, None).await.unwrap();
     }
+}
+
+/// The log learns of an epoch with its first record, readers know of it before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_the_epoch_has_no_records() {
+    let Rig { running, node, handle, _folder: folder } = Rig::start().await;
+    let written = handle.reader.epoch();
+    drop((node, handle));
+    running.stop().await;
+    let running = start_in(&folder, &[]).await;
+    let handle = running.node().topics().by_name("t").unwrap().partitions[0].handle().cloned().unwrap();
+    let current = handle.reader.epoch();
+    assert!(current > written);
+    let read = |from, epoch| {
+        let terms = ReadTerms::new(Offset(from), Isolation::HighWatermark, 1);
+        let terms = ReadTerms { last_fetched_epoch: Some(epoch), ..terms };
+        handle.read(Caller::internal(), &terms).map(|outcome| outcome.diverging).map_err(|e| e.to_string())
+    };
+    for epoch in [written, current] {
+        assert_eq!(read(1, epoch), Ok(None), "{epoch}");
+        assert_eq!(read(5, epoch), Ok(Some((epoch, Offset(1)))), "{epoch}");
+    }
+    running.stop().await;
 }
 
 /// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
