@@ -24,15 +24,14 @@ use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
 use crate::errors::{claimed_epoch, epoch_code, read_code};
 use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
+use crate::lookup::replica;
 use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::NodeDisk;
-use tailrace_node::partitions::{
-    Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadTerms, TopicTable,
-};
+use tailrace_node::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms, TopicTable};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
@@ -188,12 +187,7 @@ fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHand
         TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
         TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
     };
-    match topic.partition(want.partition) {
-        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
-        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
-        Some(PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
-        None => Err(ErrorCode::UnknownTopicOrPartition),
-    }
+    replica(&topic, want.partition)
 }
 
 /// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits

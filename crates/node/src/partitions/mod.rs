@@ -35,7 +35,8 @@ pub use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadT
 pub(crate) use read::{Readable, readable};
 pub(crate) use settings::{log_config, policy, replica_options};
 pub(crate) use stepper::Stepper;
-pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
+pub(crate) use table::PartitionSlot;
+pub use table::{FollowsTopics, NotHere, Topic, TopicTable};
 pub(crate) use ticker::tick;
 pub use upkeep::advance_log_start;
 pub(crate) use upkeep::close_all;

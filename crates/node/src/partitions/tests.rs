@@ -7,9 +7,7 @@ use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TopicId};
 
-use super::{
-    AppendFailure, Isolation, PartitionHandle, PartitionSlot, ReadTerms, WaitOutcome, append, append_marker,
-};
+use super::{AppendFailure, Isolation, PartitionHandle, ReadTerms, WaitOutcome, append, append_marker};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -32,10 +30,7 @@ impl Rig {
         let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
         node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let topic = node.topics().by_name("t").unwrap();
-        let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
-            panic!("the partition is offline")
-        };
-        let rig = Self { handle: Arc::clone(handle), running, node, _folder: folder };
+        let rig = Self { handle: Arc::clone(topic.here(0).unwrap()), running, node, _folder: folder };
         rig.store(BatchOptions::default(), "first").await;
         rig
     }
@@ -90,7 +85,7 @@ async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_t
     drop((node, handle));
     running.stop().await;
     let running = start_in(&folder, &[]).await;
-    let handle = running.node().topics().by_name("t").unwrap().partitions[0].handle().cloned().unwrap();
+    let handle = running.node().topics().by_name("t").unwrap().here(0).unwrap().clone();
     let current = handle.reader.epoch();
     assert!(current > written);
     let read = |from, epoch| {
@@ -166,7 +161,7 @@ async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     };
     assert!(reason.contains(invariant), "{reason}");
     let other = rig.node.topics().by_name("u").unwrap();
-    let Some(PartitionSlot::Online(other)) = other.partition(0) else { panic!("the partition is offline") };
+    let other = other.here(0).unwrap();
     append(&rig.node, Caller::internal(), other, batch(), now, WantedBy::NOBODY).await.unwrap();
     assert_eq!(rig.running.stop().await, 0);
 }
