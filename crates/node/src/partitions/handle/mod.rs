@@ -167,7 +167,7 @@ impl PartitionHandle {
     }
 
     /// True of one of several replicas; false of a partition that has and had one.
-    pub fn is_replica(&self) -> bool {
+    pub(crate) fn is_replica(&self) -> bool {
         self.replica.is_some()
     }
 
