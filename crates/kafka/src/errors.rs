@@ -119,6 +119,8 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
 /// Why nothing was read.
 pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
     match failure {
+        ReadFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ReadFailure::Epoch(mismatch) => epoch_code(*mismatch),
         ReadFailure::OutOfRange => ErrorCode::OffsetOutOfRange,
         ReadFailure::BeingExchanged | ReadFailure::Damaged(_) => ErrorCode::KafkaStorageError,
         ReadFailure::Log(error) => log_code(error),

@@ -22,7 +22,7 @@ use tailrace_types::{NodeId, Offset};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
-use crate::errors::{claimed_epoch, epoch_code, read_code};
+use crate::errors::{claimed_epoch, read_code};
 use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
 use crate::lookup::replica;
 use crate::outbox::ReplyPart;
@@ -169,9 +169,6 @@ fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Vec<Partition
     let mut nothing_yet = true;
     let look_at = |want: &PartitionWanted| {
         let found = match find(&topics, want) {
-            Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
-                PartitionRead::error(ErrorCode::NotLeaderOrFollower)
-            }
             Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms),
             Err(code) => PartitionRead::error(code),
         };
@@ -200,16 +197,13 @@ fn look_at(
     at_least_one: bool,
     terms: &Terms,
 ) -> PartitionRead {
-    if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
-        return PartitionRead::error(epoch_code(mismatch));
-    }
+    let (from, isolation) = (Offset(want.fetch_offset), Isolation::of(terms.committed_only));
     let read = ReadTerms {
-        from: Offset(want.fetch_offset),
-        isolation: Isolation::of(terms.committed_only),
-        upto: None,
-        bytes_max: left.min(want.bytes_max),
         at_least_one,
+        claimed_epoch: claimed_epoch(want.current_epoch),
         last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
+        from_followers: terms.from_followers,
+        ..ReadTerms::new(from, isolation, left.min(want.bytes_max))
     };
     match handle.read(&terms.caller, &read) {
         Ok(outcome) => PartitionRead::read(outcome),

@@ -99,14 +99,7 @@ async fn store(
 
 /// The value of the record at `offset`.
 fn read(partition: &PartitionHandle, offset: Offset) -> Result<String, Box<dyn Error>> {
-    let terms = ReadTerms {
-        from: offset,
-        isolation: Isolation::TxnCommitted,
-        upto: None,
-        bytes_max: 1024 * 1024,
-        at_least_one: true,
-        last_fetched_epoch: None,
-    };
+    let terms = ReadTerms::new(offset, Isolation::TxnCommitted, 1024 * 1024);
     let slice = partition.read(Caller::internal(), &terms)?.slice.ok_or("nothing is committed there")?;
     let mut bytes = vec![0; usize::try_from(slice.extent.bytes())?];
     slice.extent.read_at(&mut bytes, 0)?;

@@ -270,8 +270,8 @@ fn committed(reader: &Reader, from: Offset) -> Option<Range<Offset>> {
     let terms = ReadTerms::new(from, Isolation::HighWatermark, REPLAY_BYTES as u64);
     // No node leads this log before it was replayed.
     match readable(reader, &bounds, &terms, || false) {
-        Readable::Upto(upto) => Some(from..upto),
-        Readable::Nothing | Readable::OutOfRange | Readable::Diverging(..) => None,
+        Ok(Readable::Upto(upto)) => Some(from..upto),
+        Ok(Readable::Nothing | Readable::Diverging(..)) | Err(_) => None,
     }
 }
 

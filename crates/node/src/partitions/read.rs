@@ -74,14 +74,27 @@ pub struct ReadTerms {
     pub bytes_max: u64,
     /// The first batch comes even if it is larger (KIP-74).
     pub at_least_one: bool,
+    /// The epoch that the reader believes to be the partition's.
+    pub claimed_epoch: Option<LeaderEpoch>,
     /// The epoch of the last record that the reader has: its log and this one may have parted (KIP-595).
     pub last_fetched_epoch: Option<LeaderEpoch>,
+    /// A replica that does not lead will do (KIP-392).
+    pub from_followers: bool,
 }
 
 impl ReadTerms {
-    /// Whole batches, the first one whatever its size.
-    pub(crate) fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
-        Self { from, isolation, upto: None, bytes_max, at_least_one: true, last_fetched_epoch: None }
+    /// Whole batches, the first one whatever its size, from whichever replica this is.
+    pub fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
+        Self {
+            from,
+            isolation,
+            upto: None,
+            bytes_max,
+            at_least_one: true,
+            claimed_epoch: None,
+            last_fetched_epoch: None,
+            from_followers: true,
+        }
     }
 }
 
@@ -92,19 +105,25 @@ pub(crate) enum Readable {
     Upto(Offset),
     /// Nothing for now.
     Nothing,
-    /// Nothing: there is no such offset.
-    OutOfRange,
     /// Nothing: see [`ReadOutcome::diverging`].
     Diverging(LeaderEpoch, Offset),
 }
 
-/// Decides what may be read, as of `bounds`. `leads`: no other node may have what lies behind this log's end.
+/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so that no other one may have what lies behind this
+/// log's end.
+///
+/// # Errors
+/// Nothing may, or there is no such offset.
 pub(crate) fn readable(
     reader: &PartitionReader<NodeDisk>,
     bounds: &Bounds,
     terms: &ReadTerms,
-    leads: impl FnOnce() -> bool,
-) -> Readable {
+    leads: impl Fn() -> bool,
+) -> Result<Readable, ReadFailure> {
+    if !terms.from_followers && !leads() {
+        return Err(ReadFailure::NotLeader);
+    }
+    check_epoch(reader, terms.claimed_epoch)?;
     let from = terms.from;
     // The reader's log and this one have parted if this one ended that epoch before the reader's position.
     let last = terms.last_fetched_epoch;
@@ -112,18 +131,30 @@ pub(crate) fn readable(
     if let Some((epoch, (newest, end))) = ended
         && (newest < epoch || end < from)
     {
-        return Readable::Diverging(newest, end);
+        return Ok(Readable::Diverging(newest, end));
     }
     // What lies beyond a follower's end, its leader may have.
     if from < bounds.log_start || (from > bounds.log_end && leads()) {
-        return Readable::OutOfRange;
+        return Err(ReadFailure::OutOfRange);
     }
     let end = bounds.end(terms.isolation);
     let upto = terms.upto.map_or(end, |upto| upto.min(end));
     if from >= upto || (terms.bytes_max == 0 && !terms.at_least_one) {
-        return Readable::Nothing;
+        return Ok(Readable::Nothing);
     }
-    Readable::Upto(upto)
+    Ok(Readable::Upto(upto))
+}
+
+fn check_epoch(
+    reader: &PartitionReader<NodeDisk>,
+    claimed: Option<LeaderEpoch>,
+) -> Result<(), EpochMismatch> {
+    let current = reader.epoch();
+    match claimed {
+        Some(claimed) if claimed < current => Err(EpochMismatch::Fenced),
+        Some(claimed) if claimed > current => Err(EpochMismatch::Unknown),
+        _ => Ok(()),
+    }
 }
 
 /// What was found.
@@ -155,6 +186,12 @@ pub enum EpochMismatch {
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadFailure {
+    /// Another node leads the partition, or none.
+    #[error("this node does not lead the partition")]
+    NotLeader,
+    /// The reader knows another epoch.
+    #[error(transparent)]
+    Epoch(#[from] EpochMismatch),
     /// Before the log start, or behind the end of the leader's log.
     #[error("there is no such offset")]
     OutOfRange,
@@ -177,12 +214,7 @@ impl PartitionHandle {
 
     /// Compares the epoch that a reader believes in, if it does in any.
     pub fn check_epoch(&self, claimed: Option<LeaderEpoch>) -> Result<(), EpochMismatch> {
-        let current = self.reader.epoch();
-        match claimed {
-            Some(claimed) if claimed < current => Err(EpochMismatch::Fenced),
-            Some(claimed) if claimed > current => Err(EpochMismatch::Unknown),
-            _ => Ok(()),
-        }
+        check_epoch(&self.reader, claimed)
     }
 
     /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first (`tailrace.read.verify.after.ms`).
@@ -191,10 +223,9 @@ impl PartitionHandle {
         let outcome =
             ReadOutcome { bounds, slice: None, aborted: Vec::new(), has_more: false, diverging: None };
         let from = terms.from;
-        let upto = match readable(&self.reader, &bounds, terms, || self.leads().is_some()) {
+        let upto = match readable(&self.reader, &bounds, terms, || self.leads().is_some())? {
             Readable::Upto(upto) => upto,
             Readable::Nothing => return Ok(outcome),
-            Readable::OutOfRange => return Err(ReadFailure::OutOfRange),
             Readable::Diverging(epoch, end) => {
                 return Ok(ReadOutcome { diverging: Some((epoch, end)), ..outcome });
             }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::{AppendError, TransactionMarker};
-use tailrace_types::{Offset, ProducerEpoch, ProducerId, TopicId};
+use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId};
 
-use super::{AppendFailure, Isolation, PartitionHandle, ReadTerms, WaitOutcome, append, append_marker};
+use super::{
+    AppendFailure, EpochMismatch, Isolation, PartitionHandle, ReadFailure, ReadTerms, WaitOutcome, append,
+    append_marker,
+};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -75,6 +78,21 @@ impl Rig {
         };
         append_marker(&self.node, Caller::internal(), &self.handle, marker, None).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_believes_in_another_epoch_reads_nothing() {
+    let rig = Rig::start().await;
+    let current = rig.handle.reader.epoch().get();
+    let read = |claimed| {
+        let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
+        let terms = ReadTerms { claimed_epoch: Some(LeaderEpoch(claimed)), from_followers: false, ..terms };
+        rig.handle.read(Caller::internal(), &terms).map(|outcome| outcome.slice.is_some())
+    };
+    assert!(read(current).unwrap());
+    assert!(matches!(read(current - 1), Err(ReadFailure::Epoch(EpochMismatch::Fenced))));
+    assert!(matches!(read(current + 1), Err(ReadFailure::Epoch(EpochMismatch::Unknown))));
+    rig.running.stop().await;
 }
 
 /// The log learns of an epoch with its first record, readers know of it before.
