@@ -1,4 +1,5 @@
-//! Rules: what a user may publish and subscribe to. They are lists of patterns, allowed and denied, as nats-server has them.
+//! Rules: what a user may publish and subscribe to. They are lists of patterns, allowed and denied, as nats-server has
+//! them.
 //!
 //! One deliberate difference: there, a permission for `foo.*` also lets a subscription to `foo.>` in (its tokens are
 //! compared as literals), and so everything below. Here `>` is allowed by `>` only.

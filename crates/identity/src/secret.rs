@@ -98,7 +98,8 @@ impl Secret {
         }
     }
 
-    /// Whether `presented` is the secret, as far as that is quick to say. Takes no longer for one wrong guess than for another.
+    /// Whether `presented` is the secret, as far as that is quick to say. Takes no longer for one wrong guess than for
+    /// another.
     pub(crate) fn is(&self, key: &SecretKey, presented: &str) -> Quick {
         if presented.len() > PASSWORD_BYTES_MAX {
             return Quick::IsNot;

@@ -1,10 +1,11 @@
-//! Who may connect to the NATS listener, and as whom: what a CONNECT presents is turned into a credential, and compared with the
-//! users of the settings and of a file, both read at the start.
+//! Who may connect to the NATS listener, and as whom: what a CONNECT presents is turned into a credential, and compared
+//! with the users of the settings and of a file, both read at the start.
 //!
-//! Whoever is let in is a [`User`](tailrace_identity::User), and the connection asks its [`Permissions`] from then on. Users, their
-//! secrets and their rules are `tailrace_identity`'s.
+//! Whoever is let in is a [`User`](tailrace_identity::User), and the connection asks its [`Permissions`] from then on.
+//! Users, their secrets and their rules are `tailrace_identity`'s.
 //!
-//! Deliberately not here: accounts, JWTs and operators, authentication callouts, users by client certificate, and Kafka's users.
+//! Deliberately not here: accounts, JWTs and operators, authentication callouts, users by client certificate, and
+//! Kafka's users.
 
 mod error;
 mod file;
@@ -72,8 +73,8 @@ impl Auth {
 
     /// Decides who a client is by its CONNECT. `nonce` is the one that this connection's INFO carried.
     ///
-    /// May take a good part of a second where a password is kept as a bcrypt hash: the check runs on another thread, and
-    /// longer where many wait. The caller bounds the wait by the authentication timeout.
+    /// May take a good part of a second where a password is kept as a bcrypt hash: the check runs on another thread,
+    /// and longer where many wait. The caller bounds the wait by the authentication timeout.
     ///
     /// # Errors
     /// See [`Denied`].

@@ -336,7 +336,7 @@ publish = { allow = ["x"] }
 #[test]
 fn a_file_that_is_wrong_or_missing_is_named() {
     let said = load_file("[[users]]\nuser = \"a\"\npasword = \"s3cret\"").unwrap_err().to_string();
-    assert!(said.ends_with(", line 3: unknown field `pasword`, expected one of `user`, `nkey`, `password`, `publish`, `subscribe`, `allow_responses`"), "{said}");
+    assert!(said.contains(", line 3: unknown field `pasword`") && !said.contains("s3cret"), "{said}");
     let missing = load(&[("tailrace.nats.users.file", "/nowhere/users.toml")]).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read /nowhere/users.toml (tailrace.nats.users.file)"), "{missing}");
 }

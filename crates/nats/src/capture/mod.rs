@@ -137,7 +137,8 @@ async fn append_lane(
         Forwarded { topic: Arc::clone(&topic), partition, count, bytes, replies }.told(server, caller)
     };
     let batch = Batch { topic: &topic, partition: PartitionId(number), builder, now };
-    match relay::store(&server.node, caller, batch, forwarded).await {
+    let stored = relay::store(&server.node, caller, batch, forwarded).await;
+    match stored {
         Ok(Stored::Here(stored)) => {
             metrics.messages.inc_by(count as u64);
             metrics.bytes.inc_by(stored.bytes);

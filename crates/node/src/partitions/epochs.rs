@@ -18,8 +18,8 @@ impl PartitionHandle {
         self.reader.log().epoch_at(offset).unwrap_or(LeaderEpoch::UNKNOWN)
     }
 
-    /// The largest epoch up to `epoch` that has records, and one past its last offset. `None` for an epoch that is yet to
-    /// come, and for "unknown".
+    /// The largest epoch up to `epoch` that has records, and one past its last offset. `None` for an epoch that is yet
+    /// to come, and for "unknown".
     pub fn epoch_end(&self, epoch: LeaderEpoch) -> Option<(LeaderEpoch, Offset)> {
         epoch_end(&self.reader, epoch, self.reader.log_end().offset())
     }

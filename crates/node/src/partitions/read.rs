@@ -1,5 +1,5 @@
-//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps and
-//! coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
+//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps
+//! and coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
 
 use tailrace_log::{DamagedRange, LogError, LogSlice};
 use tailrace_replication::{AbortedTransaction, PartitionReader};
@@ -42,8 +42,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may the last
-    /// stable offset.
+    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may
+    /// the last stable offset.
     pub(crate) fn of(reader: &PartitionReader<NodeDisk>) -> Self {
         let log_start = reader.log_start();
         let last_stable_offset = reader.last_stable_offset();
@@ -109,8 +109,8 @@ pub(crate) enum Readable {
     Diverging(LeaderEpoch, Offset),
 }
 
-/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so that no other one may have what lies behind this
-/// log's end.
+/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so that no other one may have what
+/// lies behind this log's end.
 ///
 /// # Errors
 /// Nothing may, or there is no such offset.
@@ -217,7 +217,8 @@ impl PartitionHandle {
         check_epoch(&self.reader, claimed)
     }
 
-    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first (`tailrace.read.verify.after.ms`).
+    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first
+    /// (`tailrace.read.verify.after.ms`).
     pub fn read(&self, caller: &Caller, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
         let bounds = self.bounds();
         let outcome =
@@ -263,8 +264,8 @@ impl PartitionHandle {
         }
     }
 
-    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as an index, which is
-    /// built again.
+    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as
+    /// an index, which is built again.
     fn damage_met(&self, from: Offset, error: &LogError) -> Option<DamagedRange> {
         let LogError::Damaged { file, position, .. } = error else { return None };
         let range = self.reader.log().damaged().into_iter().find(|range| range.end_offset > from)?;
@@ -273,8 +274,8 @@ impl PartitionHandle {
 }
 
 impl TopicTable {
-    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too. Readers do best to
-    /// go on behind the range.
+    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too.
+    /// Readers do best to go on behind the range.
     pub fn has_lost(&self, handle: &PartitionHandle, range: &DamagedRange) -> bool {
         range.is_lost || self.has_only_copy(handle)
     }

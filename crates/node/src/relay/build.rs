@@ -1,9 +1,10 @@
 //! Building batches: on the event loop where that is quick.
 
-use tailrace_env::task::{self, JoinError};
+use tailrace_env::task::{self, JoinHandle};
 use tailrace_records::BatchBuilder;
 
-/// More than this is compressed on a worker thread: it takes longer than an event loop may be kept from its other connections.
+/// More than this is compressed on a worker thread: it takes longer than an event loop may be kept from its other
+/// connections.
 const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
 
 /// One batch, or several that are built together.
@@ -24,16 +25,21 @@ impl Unbuilt for Vec<BatchBuilder> {
     }
 }
 
-/// What `finish` makes of it.
-///
-/// # Errors
-/// It panicked on a worker.
-pub(super) async fn build<B: Unbuilt, T: Send + 'static>(
+/// What is being made of it.
+pub(super) enum Building<T> {
+    /// It is there.
+    Done(T),
+    /// It is to be waited for.
+    OnWorker(JoinHandle<T>),
+}
+
+/// Has `finish` make something of it. Not `async`: what a connection's task keeps room for would be held twice.
+pub(super) fn build<B: Unbuilt, T: Send + 'static>(
     unbuilt: B,
     finish: impl FnOnce(B) -> T + Send + 'static,
-) -> Result<T, JoinError> {
+) -> Building<T> {
     if unbuilt.compressed_bytes() <= COMPRESS_INLINE_BYTES {
-        return Ok(finish(unbuilt));
+        return Building::Done(finish(unbuilt));
     }
-    task::spawn_blocking(move || finish(unbuilt)).await
+    Building::OnWorker(task::spawn_blocking(move || finish(unbuilt)))
 }

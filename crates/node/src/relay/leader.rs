@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tailrace_records::BatchBuilder;
 use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
 
-use super::build::build;
+use super::build::{Building, build};
 use super::failure::NotStored;
 use super::queue::{Item, Producer, Waiter};
 use super::serve::store_here;
@@ -107,7 +107,7 @@ async fn build_all(
     builders: Vec<BatchBuilder>,
     producer: Producer,
 ) -> Result<(Vec<Bytes>, Producer), JoinError> {
-    build(builders, move |builders| {
+    let work = move |builders: Vec<BatchBuilder>| {
         let mut next = producer;
         let batches = builders.into_iter().map(|builder| {
             let first = next.next_sequence;
@@ -115,8 +115,11 @@ async fn build_all(
             builder.of_producer(next.id, ProducerEpoch(0), first).build()
         });
         (batches.collect(), next)
-    })
-    .await
+    };
+    match build(builders, work) {
+        Building::Done(built) => Ok(built),
+        Building::OnWorker(worker) => worker.await,
+    }
 }
 
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.

@@ -1,13 +1,14 @@
 //! Batches for whichever node leads their partition: [`store`] for those who do not care which that is.
 //!
-//! The rule: where this node has the only replica, a batch is appended, and what follows it need not wait. Everywhere else several
-//! nodes may lead, and each node is an idempotent producer to the partition: its batches carry a producer id from the controller and
-//! sequences, which the partition's replicated state remembers. A request whose answer is lost, or whose leader is deposed, is put again
-//! unchanged, to the node that leads then; what is stored already is recognised. So it is also where this node leads now: it may not any
-//! more when the batch is to be committed. One request of a partition is under way at a time, with as many batches as are remembered.
+//! The rule: where this node has the only replica, a batch is appended, and what follows it need not wait. Everywhere
+//! else several nodes may lead, and each node is an idempotent producer to the partition: its batches carry a producer
+//! id from the controller and sequences, which the partition's replicated state remembers. A request whose answer is
+//! lost, or whose leader is deposed, is put again unchanged, to the node that leads then; what is stored already is
+//! recognised. So it is also where this node leads now: it may not any more when the batch is to be committed. One
+//! request of a partition is under way at a time, with as many batches as are remembered.
 //!
-//! `build`: when a worker compresses. `queue`: what waits. `leader`: how it is put to the leader. `serve`: the leader's side. `wire`: the
-//! bytes.
+//! `build`: when a worker compresses. `queue`: what waits. `leader`: how it is put to the leader. `serve`: the leader's
+//! side. `wire`: the bytes.
 
 mod build;
 mod failure;
@@ -24,7 +25,7 @@ use tailrace_records::{BatchBuilder, Validated};
 use tailrace_replication::Appended;
 use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
 
-use self::build::build;
+use self::build::{Building, build};
 pub use self::failure::NotStored;
 use self::queue::Queued;
 pub(crate) use self::queue::Relay;
@@ -91,64 +92,85 @@ impl Committing {
     }
 }
 
-/// Stores a batch in its partition, wherever that is led. Batches of one partition are stored in the order of these calls.
+/// Stores a batch in its partition, wherever that is led. Batches of one partition are stored in the order of these
+/// calls, if what comes back is waited for before the next one.
 ///
-/// A batch that has to go by way of the leader is offered to it until the caller's deadline, or for as long as the settings say
-/// (`tailrace.nats.capture.forward.timeout.ms`). Only then `waiter` is called, for who is told what became of it.
+/// A batch that has to go by way of the leader is offered to it until the caller's deadline, or for as long as the
+/// settings say (`tailrace.nats.capture.forward.timeout.ms`). Only then `waiter` is called, for who is told what became
+/// of it.
 ///
 /// # Errors
 /// It is not stored, and not under way.
-pub async fn store<'t>(
-    node: &Arc<Node>,
-    caller: &Caller,
+pub fn store<'t, W: FnOnce() -> Told>(
+    node: &'t Arc<Node>,
+    caller: &'t Caller,
     batch: Batch<'t>,
-    waiter: impl FnOnce() -> Told,
-) -> Result<Stored<'t>, NotStored> {
-    match batch.topic.here(batch.partition.0) {
-        Ok(partition) if !partition.is_replica() => {
-            store_here(node, caller, batch, partition).await.map(Stored::Here)
+    waiter: W,
+) -> impl Future<Output = Result<Stored<'t>, NotStored>> {
+    let Batch { topic, partition, builder, now } = batch;
+    // Before anything is waited for, so that a connection's task keeps no room for the waiter.
+    let road = match only_replica(node, topic, partition) {
+        Ok(Some(partition)) => Ok(Road::Here(partition, builder)),
+        Ok(None) => {
+            let group = RaftGroup { topic: topic.id, partition };
+            relay(node, caller, group, builder, waiter).map(Road::UnderWay)
         }
+        Err(failure) => Err(failure),
+    };
+    async move {
+        let (partition, builder) = match road? {
+            Road::Here(partition, builder) => (partition, builder),
+            Road::UnderWay(done) => return Ok(Stored::UnderWay(done)),
+        };
+        let built = match build(builder, BatchBuilder::build_with_header) {
+            Building::Done(built) => Ok(built),
+            Building::OnWorker(worker) => worker.await,
+        };
+        let (header, bytes) = built.map_err(|error| {
+            tracing::error!(partition = %partition.id, %error, "building a batch panicked");
+            NotStored::Panicked
+        })?;
+        if bytes.len() > topic.batch_bytes_max() {
+            return Err(NotStored::TooLarge);
+        }
+        let size = bytes.len() as u64;
+        let wanted = node.taps.wanted(topic, node.relay.known_to);
+        let appended = append(node, caller, partition, Validated { header, bytes }, now, wanted).await?;
+        Ok(Stored::Here(StoredHere { partition, appended, bytes: size }))
+    }
+}
+
+/// Where a batch goes.
+enum Road<'t> {
+    Here(&'t Arc<PartitionHandle>, BatchBuilder),
+    UnderWay(oneshot::Receiver<()>),
+}
+
+/// The partition, if this node has the only replica of it. `None`: its leader is to be asked, which may be this node.
+fn only_replica<'t>(
+    node: &Node,
+    topic: &'t Topic,
+    partition: PartitionId,
+) -> Result<Option<&'t Arc<PartitionHandle>>, NotStored> {
+    match topic.here(partition.0) {
+        Ok(partition) if !partition.is_replica() => Ok(Some(partition)),
         Err(NotHere::NoSuchPartition) => Err(NotStored::NoSuchPartition),
-        Ok(_) | Err(NotHere::Elsewhere | NotHere::Offline(_)) if !node.is_alone() => {
-            relay(node, caller, batch, waiter).map(Stored::UnderWay)
-        }
+        Ok(_) | Err(NotHere::Elsewhere | NotHere::Offline(_)) if !node.is_alone() => Ok(None),
         Err(NotHere::Offline(offline)) => Err(NotStored::Offline(Arc::clone(&offline.reason))),
         // Nobody else is there.
         Ok(_) | Err(NotHere::Elsewhere) => Err(NotStored::NoSuchPartition),
     }
 }
 
-/// Appends it to a partition that has no other replica.
-async fn store_here<'t>(
-    node: &Arc<Node>,
-    caller: &Caller,
-    batch: Batch<'t>,
-    partition: &'t Arc<PartitionHandle>,
-) -> Result<StoredHere<'t>, NotStored> {
-    let Batch { topic, builder, now, .. } = batch;
-    let built = build(builder, BatchBuilder::build_with_header).await;
-    let (header, bytes) = built.map_err(|error| {
-        tracing::error!(partition = %partition.id, %error, "building a batch panicked");
-        NotStored::Panicked
-    })?;
-    if bytes.len() > topic.batch_bytes_max() {
-        return Err(NotStored::TooLarge);
-    }
-    let size = bytes.len() as u64;
-    let wanted = node.taps.wanted(topic, node.relay.known_to);
-    let appended = append(node, caller, partition, Validated { header, bytes }, now, wanted).await?;
-    Ok(StoredHere { partition, appended, bytes: size })
-}
-
 /// Queues it for the leader of its partition.
 fn relay(
     node: &Arc<Node>,
     caller: &Caller,
-    batch: Batch<'_>,
+    group: RaftGroup,
+    builder: BatchBuilder,
     waiter: impl FnOnce() -> Told,
 ) -> Result<oneshot::Receiver<()>, NotStored> {
-    let group = RaftGroup { topic: batch.topic.id, partition: batch.partition };
-    let queued = node.relay.push(group, batch.builder, caller.deadline(), waiter).inspect_err(|_| {
+    let queued = node.relay.push(group, builder, caller.deadline(), waiter).inspect_err(|_| {
         tracing::debug!(%caller, %group, "a batch for the leader of its partition is refused: too many wait");
     })?;
     let Queued { starts, done } = queued;

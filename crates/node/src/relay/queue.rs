@@ -1,4 +1,5 @@
-//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the partition.
+//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the
+//! partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,8 @@ use super::wire::BATCHES_MAX;
 /// Bytes of batches that go in one request, unless a single one has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new producers.
+/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new
+/// producers.
 const IDLE_MAX: usize = 4096;
 
 /// A producer that gets near the end of its sequences is replaced by a new one.
@@ -41,8 +43,8 @@ pub(super) struct Waiter {
     _done: oneshot::Sender<()>,
 }
 
-/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows one that comes
-/// again.
+/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows
+/// one that comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) id: ProducerId,
@@ -173,8 +175,8 @@ impl Relay {
     }
 }
 
-/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the next batch of
-/// the partition starts another task.
+/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the
+/// next batch of the partition starts another task.
 pub(super) struct UnderWay<'a> {
     relay: &'a Relay,
     group: RaftGroup,

@@ -161,7 +161,7 @@ impl PartitionHandle {
     }
 
     /// The epoch in which this node leads the partition and takes appends. `None` if another one does, or none.
-    pub fn leads(&self) -> Option<LeaderEpoch> {
+    pub(crate) fn leads(&self) -> Option<LeaderEpoch> {
         let epoch = LeaderEpoch(self.leads.load(Ordering::Acquire));
         (epoch != LeaderEpoch::UNKNOWN).then_some(epoch)
     }
