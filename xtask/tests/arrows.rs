@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("log", &["records"]),
     ("replication", &["log", "records"]),
     ("config", &["subjects"]),
+    // Who may do what: neither a protocol nor the world.
+    ("identity", &[]),
     ("metadata", &["config", "subjects"]),
     ("coordination", &["metadata", "config", "records"]),
     // What a node asks of the world.
@@ -23,7 +25,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // The real world.
     ("runtime", &["env", "config", "log"]),
     ("peers", &["env", "replication", "runtime"]),
-    ("node", &["env", "coordination", "metadata", "config", "peers", "replication", "log", "records"]),
+    (
+        "node",
+        &["env", "coordination", "metadata", "config", "identity", "peers", "replication", "log", "records"],
+    ),
     // Fronts know a node and their own protocol. None of them knows another one.
     (
         "kafka",
@@ -51,6 +56,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "subjects",
             "metadata",
             "config",
+            "identity",
             "replication",
             "records",
         ],
@@ -105,6 +111,7 @@ fn only_the_listed_arrows_exist() {
 
 /// Rooms that wait, spawn and read clocks through `env` alone; and their files that hold sockets, which may use tokio for those.
 const OVER_ENV: &[(&str, &[&str])] = &[
+    ("identity", &[]),
     ("node", &[]),
     (
         "peers",
