@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tailrace_env::time::Duration;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::cluster::Addresses;
-use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
+use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms, Topic, append};
 use tailrace_node::{Caller, Node, RunningNode};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, Validated, split_batches};
 use tailrace_sim::world::{Network, Universe};
@@ -36,7 +36,7 @@ async fn store(node: &Arc<Node>, topic: &Topic, value: &str) -> Offset {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.push(node.now(), None, Some(value.as_bytes()), &[]).unwrap();
     let (header, bytes) = builder.build_with_header();
-    let wanted = node.wanted(topic, None);
+    let wanted = node.wanted(topic);
     let batch = Validated { header, bytes };
     let appended = append(node, Caller::internal(), partition, batch, node.now(), wanted).await.unwrap();
     if let Some(committed) = partition.wait_committed(&appended) {
@@ -46,21 +46,11 @@ async fn store(node: &Arc<Node>, topic: &Topic, value: &str) -> Offset {
 }
 
 fn online(topic: &Topic) -> &Arc<PartitionHandle> {
-    match topic.partition(0) {
-        Some(PartitionSlot::Online(partition)) => partition,
-        _ => panic!("the partition is offline"),
-    }
+    topic.here(0).unwrap()
 }
 
 fn values(topic: &Topic) -> Vec<String> {
-    let terms = ReadTerms {
-        from: Offset(0),
-        isolation: Isolation::HighWatermark,
-        upto: None,
-        bytes_max: 1 << 20,
-        at_least_one: true,
-        last_fetched_epoch: None,
-    };
+    let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1 << 20);
     let slice = online(topic).read(Caller::internal(), &terms).unwrap().slice.unwrap();
     let mut bytes = vec![0; usize::try_from(slice.extent.bytes()).unwrap()];
     slice.extent.read_at(&mut bytes, 0).unwrap();
@@ -174,10 +164,7 @@ impl Trio {
             let leads = |index: &usize| {
                 let Some(running) = &self.nodes[*index] else { return false };
                 let topic = running.node().topics().by_name("a");
-                topic.is_some_and(|topic| match topic.partition(0) {
-                    Some(PartitionSlot::Online(partition)) => partition.leads().is_some(),
-                    _ => false,
-                })
+                topic.is_some_and(|topic| topic.led(0).is_ok())
             };
             if let Some(leader) = (0..3).find(leads) {
                 return leader;
