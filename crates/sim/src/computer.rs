@@ -1,12 +1,13 @@
 //! A computer with a disk that outlasts its starts, and a node on it, as it ships.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
+use tailrace_env::task;
 use tailrace_node::cluster::Addresses;
-use tailrace_node::{DataFolder, Fronts, NodeDisk, RunningNode, StartError, Startup};
+use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode, StartError, Startup};
 
 use crate::disk::{CrashMode, SimDisk};
 use crate::world::{Machine, Network};
@@ -17,13 +18,17 @@ pub struct Computer {
     number: u8,
     disk: SimDisk,
     machine: &'static Machine,
+    node: Arc<Mutex<Started>>,
 }
+
+/// `None`: not yet.
+type Started = Option<Result<RunningNode, StartError>>;
 
 impl Computer {
     /// A computer with the address 10.0.0.`number` and an empty disk, whose faults follow from `seed`.
     pub fn new(network: &Network, number: u8, seed: u64) -> Self {
         let machine = network.switch_on(number);
-        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine }
+        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine, node: Arc::default() }
     }
 
     /// What runs on it, runs here.
@@ -42,23 +47,58 @@ impl Computer {
         self.machine.stop(mode == CrashMode::KeepAll);
         self.disk = self.disk.crash(mode);
         self.machine = self.network.switch_on(self.number);
+        self.node = Arc::default();
     }
 
-    /// Starts a node with these settings, which is to be done in the world of its machine.
-    ///
-    /// # Errors
-    /// Those of the node.
-    pub async fn start(
-        disk: SimDisk,
-        settings: BTreeMap<String, String>,
-        addresses: Option<Addresses>,
-    ) -> Result<RunningNode, StartError> {
-        let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
-        let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk))?;
-        let metrics = Arc::new(Metrics::default());
-        tailrace_node::start(Startup { settings, folder, metrics, addresses, fronts: Fronts::default() })
-            .await
+    /// Starts a node in the world of its machine. It is there some time later, see [`Computer::node`]; or that failed.
+    pub fn boot(&mut self, settings: BTreeMap<String, String>, addresses: Option<Addresses>) {
+        let (disk, starting) = (self.disk.clone(), Arc::new(Mutex::new(None)));
+        self.node = Arc::clone(&starting);
+        self.machine.enter(|| {
+            task::spawn(async move {
+                let started = start(disk, settings, addresses).await;
+                *starting.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+            })
+        });
     }
+
+    /// The node that runs on it.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ok(running)) => Some(Arc::clone(running.node())),
+            _ => None,
+        }
+    }
+
+    /// Why the node did not start.
+    pub fn failed(&self) -> Option<String> {
+        match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Err(error)) => Some(error.to_string()),
+            _ => None,
+        }
+    }
+
+    /// Stops the node. Returns how many partitions were not closed cleanly.
+    ///
+    /// # Panics
+    /// If none runs, or if it does not come to an end.
+    pub fn stop(&self) -> usize {
+        let running = self.node.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = running.and_then(Result::ok).expect("a node runs");
+        let stopped = self.network.universe().run(self.machine, running.stop());
+        stopped.expect("it ends")
+    }
+}
+
+async fn start(
+    disk: SimDisk,
+    settings: BTreeMap<String, String>,
+    addresses: Option<Addresses>,
+) -> Result<RunningNode, StartError> {
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
+    let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk))?;
+    let metrics = Arc::new(Metrics::default());
+    tailrace_node::start(Startup { settings, folder, metrics, addresses, fronts: Fronts::default() }).await
 }
 
 impl Drop for Computer {

@@ -11,6 +11,7 @@ pub mod group;
 mod mask;
 mod network;
 mod rng;
+pub mod storm;
 pub mod world;
 
 pub use computer::Computer;

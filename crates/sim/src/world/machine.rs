@@ -51,6 +51,11 @@ impl Machine {
         self.universe.end_all(&self.host);
     }
 
+    /// Nothing that runs on it has a turn for so long.
+    pub fn pause(&self, time: Duration) {
+        self.host.pause(self.universe.now() + time);
+    }
+
     /// Sets its clock of the day wrong by so many milliseconds.
     pub fn set_clock_error(&self, ms: i64) {
         self.clock_error.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);

@@ -127,7 +127,7 @@ impl Network {
         Self { universe: universe.clone(), state: Arc::new(Mutex::new(state)) }
     }
 
-    pub(super) fn universe(&self) -> &Universe {
+    pub(crate) fn universe(&self) -> &Universe {
         &self.universe
     }
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -48,16 +48,32 @@ pub(super) struct Host {
     /// How old the universe was when it was switched on.
     began: Duration,
     is_on: AtomicBool,
+    /// How old the universe is when it goes on, in nanoseconds.
+    paused_until: AtomicU64,
 }
 
 impl Host {
     pub(super) fn new(universe: &Universe) -> Arc<Self> {
-        let (world, is_on) = (OnceLock::new(), AtomicBool::new(true));
-        Arc::new(Self { world, began: universe.now(), is_on })
+        Arc::new(Self {
+            world: OnceLock::new(),
+            began: universe.now(),
+            is_on: AtomicBool::new(true),
+            paused_until: AtomicU64::new(0),
+        })
     }
 
     pub(super) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
+    }
+
+    /// Nothing of it has a turn until then.
+    pub(super) fn pause(&self, until: Duration) {
+        let nanos = u64::try_from(until.as_nanos()).expect("a universe is young");
+        self.paused_until.store(nanos, Ordering::Relaxed);
+    }
+
+    fn paused_until(&self) -> Duration {
+        Duration::from_nanos(self.paused_until.load(Ordering::Relaxed))
     }
 
     pub(super) fn world(&self) -> &'static dyn World {
@@ -231,8 +247,17 @@ impl Universe {
         state.now += Duration::from_nanos(took);
         state.turns += 1;
         state.digest = (state.digest ^ id ^ took << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        let now = state.now;
         let entry = state.entries.get_mut(&id)?;
         entry.is_ready = false;
+        let paused = entry.host.paused_until();
+        if paused > now {
+            let waker = entry.waker.clone();
+            state.next_id += 1;
+            let timer = (paused, state.next_id);
+            state.timers.insert(timer, waker);
+            return None;
+        }
         Some((id, Arc::clone(&entry.host), entry.waker.clone(), entry.runs.take()?))
     }
 

@@ -1,0 +1,84 @@
+//! Offers batches to one node, one after the other.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tailrace_env::time::{self, Duration};
+use tailrace_env::random;
+use tailrace_node::relay::{self, Batch, NotStored, Stored};
+use tailrace_node::{Caller, Node};
+use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_types::{Offset, PartitionId};
+
+use super::TOPIC;
+use super::history::{BatchFate, BatchName, History};
+
+pub(super) struct Writer {
+    index: usize,
+    start: u32,
+    history: Arc<Mutex<History>>,
+}
+
+impl Writer {
+    pub(super) fn new(index: usize, start: u32, history: Arc<Mutex<History>>) -> Self {
+        Self { index, start, history }
+    }
+
+    pub(super) async fn run(self, node: Arc<Node>) {
+        for number in 0_u32.. {
+            let name = (self.index, self.start, number);
+            self.write(&node, name).await;
+            time::sleep(Duration::from_micros(random::u64() % 30_000)).await;
+        }
+    }
+
+    async fn write(&self, node: &Arc<Node>, name: BatchName) {
+        let Some(topic) = node.topics().by_name(TOPIC) else { return };
+        let mut builder = BatchBuilder::new(BatchOptions::default());
+        let value = value_of(name);
+        builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("it is small");
+        lock(&self.history).offered(name);
+        let history = Arc::clone(&self.history);
+        let told = move || -> relay::Told {
+            Box::new(move |outcome| lock(&history).told(name, fate_of(outcome)))
+        };
+        let batch = Batch { topic: &topic, partition: PartitionId(0), builder, now: node.now() };
+        match relay::store(node, Caller::internal(), batch, told).await {
+            Ok(Stored::UnderWay(done)) => {
+                // It ends when its sender is dropped.
+                let _ = done.await;
+            }
+            Ok(Stored::Here(stored)) => {
+                let outcome = match stored.committing() {
+                    Some(committing) => committing.committed().await,
+                    None => Ok(()),
+                };
+                lock(&self.history).told(name, fate_of(outcome.map(|()| stored.first())));
+            }
+            Err(failure) => lock(&self.history).told(name, fate_of(Err(failure))),
+        }
+    }
+}
+
+pub(super) fn value_of((index, start, number): BatchName) -> String {
+    format!("{index} {start} {number}")
+}
+
+pub(super) fn name_of(value: &[u8]) -> Option<BatchName> {
+    let mut parts = std::str::from_utf8(value).ok()?.split(' ');
+    let name = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(name)
+}
+
+fn fate_of(outcome: Result<Offset, NotStored>) -> BatchFate {
+    match outcome {
+        Ok(offset) => BatchFate::Stored(offset),
+        Err(NotStored::Unanswered(_) | NotStored::Halted | NotStored::NotLeader | NotStored::Panicked) => {
+            BatchFate::Unknown
+        }
+        Err(_) => BatchFate::Refused,
+    }
+}
+
+fn lock(history: &Mutex<History>) -> std::sync::MutexGuard<'_, History> {
+    history.lock().unwrap_or_else(PoisonError::into_inner)
+}
