@@ -42,7 +42,8 @@ impl Writer {
             Box::new(move |outcome| lock(&history).told(name, fate_of(outcome)))
         };
         let batch = Batch { topic: &topic, partition: PartitionId(0), builder, now: node.now() };
-        match relay::store(node, Caller::internal(), batch, told).await {
+        let patience = Duration::from_millis(20 + random::u64() % 1_000);
+        match relay::store(node, &Caller::internal().within(patience), batch, told).await {
             Ok(Stored::UnderWay(done)) => {
                 // It ends when its sender is dropped.
                 let _ = done.await;
