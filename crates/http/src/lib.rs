@@ -27,7 +27,7 @@ use tailrace_env::aside::Aside;
 use tailrace_env::metrics::Metrics;
 use tailrace_node::cluster;
 use tailrace_node::{Caller, Door, Node};
-use tailrace_runtime::tls::{HandshakeError, Tls};
+use tailrace_tls::{HandshakeError, Tls};
 
 /// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
 /// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
