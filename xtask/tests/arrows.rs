@@ -22,7 +22,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("env", &[]),
     // The real world.
     ("runtime", &["env", "config", "log"]),
-    ("peers", &["env", "replication", "runtime"]),
+    // TLS over any stream of a world.
+    ("tls", &["env", "config"]),
+    ("peers", &["env", "replication", "tls"]),
     ("node", &["env", "coordination", "metadata", "config", "peers", "replication", "log", "records"]),
     // Fronts know a node and their own protocol. None of them knows another one.
     (
@@ -30,7 +32,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "env",
             "node",
-            "runtime",
+            "tls",
             "kafka-wire",
             "coordination",
             "metadata",
@@ -46,7 +48,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "env",
             "node",
             "peers",
-            "runtime",
+            "tls",
             "nats-wire",
             "subjects",
             "metadata",
@@ -55,9 +57,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "records",
         ],
     ),
-    ("http", &["env", "node", "runtime"]),
+    ("http", &["env", "node", "tls"]),
     // The only one that knows all of them.
-    ("server", &["kafka", "nats", "http", "node", "runtime", "env", "config"]),
+    ("server", &["kafka", "nats", "http", "node", "tls", "runtime", "env", "config"]),
     ("sim", &["coordination", "metadata", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
@@ -68,8 +70,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that may use tokio.
-const TOKIO: &[&str] = &["env", "runtime", "peers", "kafka", "nats", "http", "server", "bench", "tailrace"];
+/// Crates that may use tokio: what has no world of it (`env`), the real world, and programs.
+const TOKIO: &[&str] = &["env", "runtime", "server", "bench", "tailrace"];
+
+/// Crates that may use tokio's glue to TLS.
+const TOKIO_RUSTLS: &[&str] = &["tls", "tailrace"];
 
 #[test]
 fn only_the_listed_arrows_exist() {
@@ -94,6 +99,10 @@ fn only_the_listed_arrows_exist() {
             }
             let used = dependency["name"].as_str().unwrap();
             assert!(used != "tokio" || TOKIO.contains(&name), "{name} must not use tokio");
+            assert!(
+                used != "tokio-rustls" || TOKIO_RUSTLS.contains(&name),
+                "{name} must not use tokio-rustls"
+            );
             if dependency["path"].is_string() {
                 let used = short(used);
                 assert!(used == "types" || allowed.contains(&used), "{name} must not use {used}");
@@ -103,40 +112,18 @@ fn only_the_listed_arrows_exist() {
     assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
 }
 
-/// Rooms that wait, spawn and read clocks through `env` alone; and their files that hold sockets, which may use tokio for those.
-const OVER_ENV: &[(&str, &[&str])] = &[
-    ("node", &[]),
-    (
-        "peers",
-        &[
-            "accept.rs",
-            "handshake.rs",
-            "incoming.rs",
-            "outgoing.rs",
-            "port.rs",
-            "reader.rs",
-            "session.rs",
-            "stream.rs",
-            "tls.rs",
-        ],
-    ),
-    ("kafka", &["listener.rs", "outbox/plain.rs", "outbox/tls.rs"]),
-    ("nats", &["connection.rs", "input.rs", "listener.rs", "outbuf.rs", "secure.rs", "websocket/stream.rs"]),
-    ("http", &["lib.rs"]),
-];
-
-/// Parts of tokio that have no world: traits and sockets. Nothing that waits for time, or starts something.
-const OF_SOCKETS: &[&str] = &["tokio::io", "tokio::net", "tokio_rustls::"];
+/// Rooms that wait, spawn, read clocks and hold connections through `env` alone.
+const OVER_ENV: &[&str] = &["node", "tls", "peers", "kafka", "nats", "http"];
 
 #[test]
 fn node_and_fronts_use_the_world_through_env() {
     let mut seen = 0;
-    for (krate, with_sockets) in OVER_ENV {
+    for krate in OVER_ENV {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(krate).join("src");
         for file in rust_files(&folder) {
             let name = file.strip_prefix(&folder).unwrap().display().to_string();
             let text = std::fs::read_to_string(&file).unwrap();
-            let found = world_without_env(&text, with_sockets.contains(&name.as_str()));
+            let found = world_without_env(&text);
             assert!(found.is_empty(), "{krate}/src/{name}: {found:?}: ask tailrace_env");
             seen += 1;
         }
@@ -145,34 +132,43 @@ fn node_and_fronts_use_the_world_through_env() {
 }
 
 /// The lines that use a world without asking `env` for it. Tests are the world's own.
-fn world_without_env(text: &str, has_sockets: bool) -> Vec<String> {
+fn world_without_env(text: &str) -> Vec<String> {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut shipped = parts.next().unwrap_or_default().to_owned();
     // What stands behind the end of a module of tests is shipped.
     shipped.extend(parts.filter_map(|tests| Some(tests.split_once("\n}")?.1)));
     let code = shipped.lines().map(|line| line.split("//").next().unwrap_or_default());
     let is_bad = |line: &&str| {
-        let uses_tokio = line.contains("tokio::") || line.contains("use tokio");
-        let allowed = has_sockets && OF_SOCKETS.iter().any(|part| line.contains(part));
-        // Whether this thread unwinds is no question to a world.
-        let uses_thread = line.replace("std::thread::panicking", "").contains("std::thread");
-        (uses_tokio && !allowed) || line.contains("std::time") || uses_thread
+        let uses_tokio = line.contains("tokio::") || line.replace("tokio_rustls", "").contains("use tokio");
+        // An address is no socket, and whether this thread unwinds is no question to a world.
+        let line = line.replace("std::thread::panicking", "");
+        let uses_std = ["std::time", "std::thread", "TcpStream", "TcpListener", "UdpSocket"];
+        uses_tokio || uses_std.iter().any(|part| line.contains(part))
     };
     code.filter(is_bad).map(str::to_owned).collect()
 }
 
 #[test]
-fn a_clock_a_task_and_a_thread_are_seen() {
-    for line in
-        ["use tokio::time;", "tokio::spawn(work);", "use std::time::Instant;", "std::thread::sleep(x);"]
-    {
-        assert_eq!(world_without_env(line, true), [line]);
+fn a_clock_a_task_a_thread_and_a_socket_are_seen() {
+    for line in [
+        "use tokio::time;",
+        "tokio::spawn(work);",
+        "use std::time::Instant;",
+        "std::thread::sleep(x);",
+        "use tokio::net::TcpStream;",
+        "use std::net::{IpAddr, TcpListener};",
+    ] {
+        assert_eq!(world_without_env(line), [line]);
     }
     let behind = "#[cfg(test)]\nmod tests {\n    use tokio::time;\n}\nuse tokio::fs;";
-    assert_eq!(world_without_env(behind, false), ["use tokio::fs;"]);
-    assert!(world_without_env("use tokio::net::TcpStream;", true).is_empty());
-    assert_eq!(world_without_env("use tokio::net::TcpStream;", false).len(), 1);
-    assert!(world_without_env("use tailrace_env::time; // not tokio::time", false).is_empty());
+    assert_eq!(world_without_env(behind), ["use tokio::fs;"]);
+    for line in [
+        "use tailrace_env::time; // not tokio::time",
+        "use std::net::SocketAddr;",
+        "use tokio_rustls::TlsAcceptor;",
+    ] {
+        assert!(world_without_env(line).is_empty(), "{line}");
+    }
 }
 
 /// The files of a folder and of those in it, without those of tests.
