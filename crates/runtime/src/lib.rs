@@ -22,4 +22,4 @@ mod tasks;
 mod world;
 
 pub use tasks::build_runtime;
-pub use world::install;
+pub use world::{install, world};
