@@ -1,7 +1,7 @@
 //! TLS between nodes: version 1.3, and both ends show a certificate.
 //!
-//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So the
-//! certificates of mere clients open nothing here, even if one authority issues both.
+//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So
+//! the certificates of mere clients open nothing here, even if one authority issues both.
 
 use std::fmt;
 use std::io;
@@ -49,7 +49,8 @@ pub struct PeerTls {
 }
 
 impl PeerTls {
-    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers. Blocks.
+    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers.
+    /// Blocks.
     ///
     /// # Errors
     /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
@@ -65,8 +66,8 @@ impl PeerTls {
         Ok(Arc::new(Self { files, configs, read_at_start }))
     }
 
-    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported, and the
-    /// certificate in use stays.
+    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported,
+    /// and the certificate in use stays.
     pub async fn watch(self: Arc<Self>) {
         let used = self.read_at_start.clone();
         watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
@@ -88,8 +89,8 @@ impl PeerTls {
         accepted.map(TlsStream::from).map_err(handshake_error)
     }
 
-    /// The dialler's side of the handshake with a node that is called `host`. Has no time limit. That the other end does not
-    /// like this node's certificate is noticed later, by the first read.
+    /// The dialler's side of the handshake with a node that is called `host`. Has no time limit. That the other end
+    /// does not like this node's certificate is noticed later, by the first read.
     ///
     /// # Errors
     /// The other end does not speak TLS, is another host or no node, or goes away.

@@ -1,5 +1,5 @@
-//! The shipped sessions of all fronts, and the links between nodes, over a network in memory: no socket of the kernel is
-//! opened. A binary of its own, since the world is that of the process.
+//! The shipped sessions of all fronts, and the links between nodes, over a network in memory: no socket of the kernel
+//! is opened. A binary of its own, since the world is that of the process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
