@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use tailrace_env::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tailrace_env::net::{self, Stream};
-use tailrace_env::time::{self, Duration};
+use tailrace_env::time::{self, Duration, Instant};
 use tailrace_kafka_wire::messages::api_versions_request::ApiVersionsRequest;
 use tailrace_server::NodeDisk;
 
@@ -143,5 +143,18 @@ async fn a_page_is_served() {
     let mut answer = String::new();
     time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains("{\"status\":\"ok\"}"), "{answer}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_a_request_is_given_up_after_two_seconds() {
+    let mut server = start(&[]).await;
+    let began = Instant::now();
+    let mut stream = connect(server.http()).await;
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost").await.unwrap();
+    let mut answer = String::new();
+    time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
+    assert!(!answer.contains("200 OK"), "{answer}");
+    assert!(began.elapsed() >= Duration::from_secs(2), "given up after {:?}", began.elapsed());
     server.stop().await;
 }
