@@ -16,6 +16,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("log", &["records"]),
     ("replication", &["log", "records"]),
     ("config", &["subjects"]),
+    // Who may do what: neither a protocol nor the world.
+    ("identity", &[]),
     ("metadata", &["config", "subjects"]),
     ("coordination", &["metadata", "config", "records"]),
     // What a node asks of the world.
@@ -25,7 +27,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     // TLS over any stream of a world.
     ("tls", &["env", "config"]),
     ("peers", &["env", "replication", "tls"]),
-    ("node", &["env", "coordination", "metadata", "config", "peers", "replication", "log", "records"]),
+    (
+        "node",
+        &["env", "coordination", "metadata", "config", "identity", "peers", "replication", "log", "records"],
+    ),
     // Fronts know a node and their own protocol. None of them knows another one.
     (
         "kafka",
@@ -53,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "subjects",
             "metadata",
             "config",
+            "identity",
             "replication",
             "records",
         ],
@@ -113,7 +119,7 @@ fn only_the_listed_arrows_exist() {
 }
 
 /// Rooms that wait, spawn, read clocks and hold connections through `env` alone.
-const OVER_ENV: &[&str] = &["node", "tls", "peers", "kafka", "nats", "http"];
+const OVER_ENV: &[&str] = &["identity", "node", "tls", "peers", "kafka", "nats", "http"];
 
 /// It tells hyper the world's time in hyper's words.
 const TIME_OF_HYPER: &str = "http/src/timer.rs";

@@ -39,7 +39,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Writes a JSON value, indented, on lines of its own.
 ///
 /// # Errors
-/// That of [`print`], or the value has no JSON form.
+/// That of [`print()`], or the value has no JSON form.
 pub fn print_json<T: Serialize>(value: &T) -> Result<(), Failure> {
     print(&format!("{}\n", serde_json::to_string_pretty(value).map_err(|error| error.to_string())?))
 }

@@ -140,7 +140,9 @@ fn begin(
 /// Those of internal topics are added by AddOffsetsToTxn.
 fn find(table: &TopicTable, name: &str, index: i32) -> Result<TopicPartition, ErrorCode> {
     let topic = table.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    topic.partition(index).ok_or(ErrorCode::UnknownTopicOrPartition)?;
+    if !topic.has(index) {
+        return Err(ErrorCode::UnknownTopicOrPartition);
+    }
     if topic.internal {
         return Err(ErrorCode::InvalidTopicException);
     }

@@ -4,7 +4,7 @@ use tailrace_types::{NodeId, Offset, PartitionId, ReplicaId};
 
 use crate::fetch_session::{PartitionWanted, TopicKey};
 use tailrace_node::Node;
-use tailrace_node::partitions::{PartitionSlot, Topic};
+use tailrace_node::partitions::Topic;
 
 /// For each of the partitions the node to read from, where this one leads it and another one is nearer. `rack` is the consumer's.
 pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted]) -> Vec<Option<NodeId>> {
@@ -27,8 +27,7 @@ pub(crate) async fn preferred(node: &Node, rack: &str, wanted: &[PartitionWanted
 
 /// The replica in the rack that has most, if it has what the consumer wants.
 async fn nearest(here: &Node, rack: &str, topic: &Topic, want: &PartitionWanted) -> Option<NodeId> {
-    let Some(PartitionSlot::Online(handle)) = topic.partition(want.partition) else { return None };
-    handle.leads()?;
+    let handle = topic.led(want.partition).ok()?;
     let image = here.image();
     let is_near = |replica: &&ReplicaId| {
         let node = image.node(replica.node());

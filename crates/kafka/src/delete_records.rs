@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::errors::failure_code;
 use crate::lookup::online;
 use tailrace_node::Caller;
-use tailrace_node::partitions::advance_log_start;
+use tailrace_node::partitions::{Bounds, advance_log_start};
 
 /// "Everything up to the high watermark."
 const TO_HIGH_WATERMARK: i64 = -1;
@@ -68,13 +68,13 @@ async fn delete(
         // Deleting a prefix would bring deleted keys back to life for those who read from the start.
         return Err(ErrorCode::PolicyViolation);
     }
-    let high_watermark = handle.reader.high_watermark().offset();
+    let Bounds { log_start, high_watermark, .. } = handle.bounds();
     let to = if offset == TO_HIGH_WATERMARK { high_watermark } else { Offset(offset) };
     if to.get() < 0 || to > high_watermark {
         return Err(ErrorCode::OffsetOutOfRange);
     }
-    if to <= handle.reader.log_start() {
-        return Ok(handle.reader.log_start());
+    if to <= log_start {
+        return Ok(log_start);
     }
     in_time(caller).map_err(|refusal| refusal.code)?;
     advance_log_start(context.node(), caller, &handle, to).await.map_err(|failure| {

@@ -117,7 +117,7 @@ async fn describe_partition(
         answer
     };
     let Some(topic) = topic else { return refuse(answer, ErrorCode::UnknownTopicOrPartition) };
-    if topic.partition(index).is_none() {
+    if !topic.has(index) {
         return refuse(answer, ErrorCode::UnknownTopicOrPartition);
     }
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };

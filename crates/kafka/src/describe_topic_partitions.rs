@@ -86,7 +86,7 @@ impl Page {
                 None => self.response.topics.push(unknown(name)),
                 Some(topic) => {
                     let next = self.add(&topic, first);
-                    if next < topic.partitions.len() {
+                    if next < topic.partition_count().unsigned_abs() as usize {
                         self.stop_before(name, next);
                         return;
                     }
@@ -97,9 +97,9 @@ impl Page {
 
     /// Adds partitions from `first` on. Returns the first that did not fit.
     fn add(&mut self, topic: &Topic, first: usize) -> usize {
-        let numbered = (0..).zip(&topic.partitions).skip(first).take(self.room);
-        let place = |index, slot| topology::partition_state(&self.node, &self.image, topic, index, slot);
-        let partitions: Vec<_> = numbered.map(|(index, slot)| partition(index, place(index, slot))).collect();
+        let numbers = (0..topic.partition_count()).skip(first).take(self.room);
+        let place = |index| topology::partition_state(&self.node, &self.image, topic, index);
+        let partitions: Vec<_> = numbers.map(|index| partition(index, place(index))).collect();
         self.room -= partitions.len();
         let next = first + partitions.len();
         self.response.topics.push(DescribeTopicPartitionsResponseTopic {

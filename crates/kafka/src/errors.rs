@@ -12,7 +12,7 @@ use tailrace_types::LeaderEpoch;
 use tailrace_node::ask::NotEntered;
 use tailrace_node::controller::CommandError;
 use tailrace_node::coordinators::CoordinatorFailure;
-use tailrace_node::partitions::{AppendFailure, EpochMismatch, ReadFailure};
+use tailrace_node::partitions::{AppendFailure, EpochMismatch, NotHere, ReadFailure};
 use tailrace_node::share::state::StateFailure;
 use tailrace_node::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
 
@@ -39,6 +39,14 @@ pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
             ErrorCode::MessageTooLarge
         }
         BatchError::InvalidTimestamps(_) => ErrorCode::InvalidTimestamp,
+    }
+}
+
+pub(crate) fn absent_code(absent: NotHere<'_>) -> ErrorCode {
+    match absent {
+        NotHere::NoSuchPartition => ErrorCode::UnknownTopicOrPartition,
+        NotHere::Elsewhere => ErrorCode::NotLeaderOrFollower,
+        NotHere::Offline(_) => ErrorCode::KafkaStorageError,
     }
 }
 
@@ -111,6 +119,8 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
 /// Why nothing was read.
 pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
     match failure {
+        ReadFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
+        ReadFailure::Epoch(mismatch) => epoch_code(*mismatch),
         ReadFailure::OutOfRange => ErrorCode::OffsetOutOfRange,
         ReadFailure::BeingExchanged | ReadFailure::Damaged(_) => ErrorCode::KafkaStorageError,
         ReadFailure::Log(error) => log_code(error),

@@ -22,17 +22,16 @@ use tailrace_types::{NodeId, Offset};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, carry_on_aside, decode};
-use crate::errors::{claimed_epoch, epoch_code, read_code};
+use crate::errors::{claimed_epoch, read_code};
 use crate::fetch_session::{Admission, FetchTurn, PartitionWanted, TopicKey};
+use crate::lookup::replica;
 use crate::outbox::ReplyPart;
 use crate::partition_read::PartitionRead;
 use crate::{closest_replica, leader_hints};
 use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::NodeDisk;
-use tailrace_node::partitions::{
-    Isolation, PartitionHandle, PartitionSlot, ReadFailure, ReadTerms, TopicTable,
-};
+use tailrace_node::partitions::{Isolation, PartitionHandle, ReadFailure, ReadTerms, TopicTable};
 
 /// `isolation_level` of a consumer that must not see undecided transactions.
 pub(crate) const READ_COMMITTED: i8 = 1;
@@ -170,9 +169,6 @@ fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Vec<Partition
     let mut nothing_yet = true;
     let look_at = |want: &PartitionWanted| {
         let found = match find(&topics, want) {
-            Ok(handle) if handle.leads().is_none() && !terms.from_followers => {
-                PartitionRead::error(ErrorCode::NotLeaderOrFollower)
-            }
             Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms),
             Err(code) => PartitionRead::error(code),
         };
@@ -188,12 +184,7 @@ fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHand
         TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UnknownTopicOrPartition)?,
         TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UnknownTopicId)?,
     };
-    match topic.partition(want.partition) {
-        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
-        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
-        Some(PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
-        None => Err(ErrorCode::UnknownTopicOrPartition),
-    }
+    replica(&topic, want.partition)
 }
 
 /// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits
@@ -206,16 +197,13 @@ fn look_at(
     at_least_one: bool,
     terms: &Terms,
 ) -> PartitionRead {
-    if let Err(mismatch) = handle.check_epoch(claimed_epoch(want.current_epoch)) {
-        return PartitionRead::error(epoch_code(mismatch));
-    }
+    let (from, isolation) = (Offset(want.fetch_offset), Isolation::of(terms.committed_only));
     let read = ReadTerms {
-        from: Offset(want.fetch_offset),
-        isolation: Isolation::of(terms.committed_only),
-        upto: None,
-        bytes_max: left.min(want.bytes_max),
         at_least_one,
+        claimed_epoch: claimed_epoch(want.current_epoch),
         last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
+        from_followers: terms.from_followers,
+        ..ReadTerms::new(from, isolation, left.min(want.bytes_max))
     };
     match handle.read(&terms.caller, &read) {
         Ok(outcome) => PartitionRead::read(outcome),

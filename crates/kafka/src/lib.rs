@@ -2,7 +2,7 @@
 //! are not there yet, have a file per kind.)
 //!
 //! This module reads the header, refuses what is not served, and hands the body to its API's file. Every request's
-//! road passes through [`Context`], whose session says which client it is.
+//! road passes through `Context`, whose session says which client it is.
 //!
 //! # Traps
 //!
@@ -47,7 +47,6 @@ mod describe_transactions;
 mod dispatch;
 mod elect_leaders;
 mod end_txn;
-mod epochs;
 mod errors;
 mod feature_gate;
 mod fetch;

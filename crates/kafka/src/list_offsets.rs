@@ -14,7 +14,6 @@ use tailrace_kafka_wire::messages::list_offsets_response::{
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 use crate::context::Context;
-use crate::epochs::epoch_at;
 use crate::errors::{claimed_epoch, epoch_code, log_code};
 use crate::fetch::READ_COMMITTED;
 use crate::lookup::online_by_name;
@@ -129,15 +128,14 @@ fn look(
     let wanted =
         WantedOffset::from_timestamp(partition.timestamp, version).ok_or(ErrorCode::UnsupportedVersion)?;
     let handle = online_by_name(table, topic, partition.partition_index)?;
-    let reader = &handle.reader;
     handle.check_epoch(claimed_epoch(partition.current_leader_epoch)).map_err(epoch_code)?;
     let bounds = handle.bounds();
     let upto = bounds.end(Isolation::of(committed_only));
     Ok(match wanted {
-        WantedOffset::Latest => Look::Found((upto, TimestampMs::NONE, epoch_at(reader, upto))),
+        WantedOffset::Latest => Look::Found((upto, TimestampMs::NONE, handle.epoch_at(upto))),
         WantedOffset::Earliest => {
             let start = bounds.log_start;
-            Look::Found((start, TimestampMs::NONE, epoch_at(reader, start)))
+            Look::Found((start, TimestampMs::NONE, handle.epoch_at(start)))
         }
         WantedOffset::Tiered => Look::Nothing,
         WantedOffset::MaxTimestamp | WantedOffset::AtOrAfter(_) => Look::OnDisk { handle, wanted, upto },

@@ -6,7 +6,8 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::{TopicName, TopicNameError};
 
 use crate::commands::Refusal;
-use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, TopicTable};
+use crate::errors::absent_code;
+use tailrace_node::partitions::{PartitionHandle, Topic, TopicTable};
 
 /// Everything that a client may do with a topic, as bits of Kafka's `AclOperation`: read, write, create, delete, alter,
 /// describe, and describe and alter its configuration. Without users everybody may.
@@ -24,20 +25,12 @@ pub(crate) const OPERATIONS_NOT_ASKED: i32 = i32::MIN;
 
 /// The partition, if this node leads it.
 pub(crate) fn online(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
-    match topic.partition(index) {
-        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
-        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ErrorCode::NotLeaderOrFollower),
-        Some(PartitionSlot::Offline(_)) => Err(ErrorCode::KafkaStorageError),
-        None => Err(ErrorCode::UnknownTopicOrPartition),
-    }
+    topic.led(index).map(Arc::clone).map_err(absent_code)
 }
 
 /// The partition, if this node has a replica of it, leading or not.
 pub(crate) fn replica(topic: &Topic, index: i32) -> Result<Arc<PartitionHandle>, ErrorCode> {
-    match topic.partition(index) {
-        Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
-        _ => online(topic, index),
-    }
+    topic.here(index).map(Arc::clone).map_err(absent_code)
 }
 
 /// As [`replica`], from the topic's name on.

@@ -181,8 +181,8 @@ fn unknown_id(id: TopicId) -> MetadataResponseTopic {
 
 fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
     let image = context.node().image();
-    let partition = |(index, slot)| {
-        let place = topology::partition_state(context.node(), &image, topic, index, slot);
+    let partition = |index| {
+        let place = topology::partition_state(context.node(), &image, topic, index);
         MetadataResponsePartition {
             error_code: place.error().code(),
             partition_index: index,
@@ -198,7 +198,7 @@ fn known(context: &Context, topic: &Topic) -> MetadataResponseTopic {
         name: Some(topic.name.to_string()),
         topic_id: topic.id.0,
         is_internal: topic.internal,
-        partitions: (0..).zip(&topic.partitions).map(partition).collect(),
+        partitions: (0..topic.partition_count()).map(partition).collect(),
         ..Default::default()
     }
 }

@@ -12,7 +12,6 @@ use tailrace_kafka_wire::messages::offset_for_leader_epoch_response::{
 use tailrace_types::{LeaderEpoch, Offset};
 
 use crate::context::Context;
-use crate::epochs::epoch_end;
 use crate::errors::{claimed_epoch, epoch_code};
 use crate::lookup::online_by_name;
 use tailrace_node::partitions::TopicTable;
@@ -52,5 +51,5 @@ fn look(
 ) -> Result<Option<(LeaderEpoch, Offset)>, ErrorCode> {
     let handle = online_by_name(table, topic, wanted.partition)?;
     handle.check_epoch(claimed_epoch(wanted.current_leader_epoch)).map_err(epoch_code)?;
-    Ok(epoch_end(&handle.reader, LeaderEpoch(wanted.leader_epoch)))
+    Ok(handle.epoch_end(LeaderEpoch(wanted.leader_epoch)))
 }

@@ -2,12 +2,12 @@
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{NodeId, PartitionId, RaftGroup};
+use tailrace_types::{NodeId, PartitionId};
 
 use crate::context::Context;
 use tailrace_node::Node;
 use tailrace_node::cluster::leaders::{controller as controller_of, leader};
-use tailrace_node::partitions::{PartitionSlot, Topic};
+use tailrace_node::partitions::Topic;
 
 /// A node that clients may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,26 +94,23 @@ impl PartitionState {
     }
 }
 
-/// Where partition `index` of the topic is; `slot` is what this node has of it.
+/// Where partition `index` of the topic is.
 pub(crate) fn partition_state(
     here: &Node,
     image: &MetadataImage,
     topic: &Topic,
     index: i32,
-    slot: &PartitionSlot,
 ) -> PartitionState {
-    let partition = PartitionId(index);
-    let leader = leader(here, image, RaftGroup { topic: topic.id, partition }, slot);
+    let leader = leader(here, image, topic, index);
     let own = here.id();
-    let Some(assigned) = topic.image.partition(partition) else { return PartitionState::default() };
+    let Some(assigned) = topic.image.partition(PartitionId(index)) else { return PartitionState::default() };
     let mut place = PartitionState {
         leader: leader.map(|(node, epoch)| (node.get(), epoch.get())),
         ..PartitionState::default()
     };
     for replica in &assigned.replicas {
         let node = replica.node();
-        let is_there =
-            if node == own { matches!(slot, PartitionSlot::Online(_)) } else { image.is_live(node) };
+        let is_there = if node == own { topic.here(index).is_ok() } else { image.is_live(node) };
         place.replicas.push(node.get());
         if !is_there {
             place.offline.push(node.get());

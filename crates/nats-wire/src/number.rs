@@ -3,19 +3,37 @@
 /// Digits of the largest `u64`.
 const DIGITS_MAX: usize = 20;
 
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 /// Appends `number` in decimal digits.
-pub fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+#[inline]
+pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
+    match number {
+        // One digit fits into a byte.
+        0..10 => out.push(b'0' + number as u8),
+        10..100 => out.extend_from_slice(&PAIRS[number as usize]),
+        _ => push_long(out, number),
+    }
+}
+
+fn push_long(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; DIGITS_MAX];
     let mut at = DIGITS_MAX;
-    loop {
-        at -= 1;
-        // A remainder of ten fits into a byte.
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+    while number > 0 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
     }
+    at += usize::from(digits[at] == b'0');
     out.extend_from_slice(&digits[at..]);
 }
 
@@ -50,7 +68,7 @@ mod tests {
 
     #[test]
     fn numbers_are_written_and_read_back() {
-        for number in [0, 1, 9, 10, 99, 100, 4096, 1_048_576, u64::MAX] {
+        for number in [0, 1, 9, 10, 99, 100, 101, 999, 1000, 4096, 10_000, 1_048_576, u64::MAX] {
             let mut out = Vec::new();
             push_decimal(&mut out, number);
             assert_eq!(out, number.to_string().as_bytes());

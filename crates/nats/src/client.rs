@@ -85,7 +85,7 @@ impl Client {
     /// Who it is, as the node knows it: a user once it is authenticated, where users are asked for.
     pub(super) fn caller(&self) -> Caller {
         let client = Caller::client(Door::Nats, self.peer);
-        match self.permissions().and_then(|permissions| permissions.principal().name()) {
+        match self.permissions().and_then(|permissions| permissions.user().name()) {
             Some(name) => client.as_user(Arc::clone(name)),
             None => client,
         }

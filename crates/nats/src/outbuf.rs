@@ -560,7 +560,14 @@ impl OutbufState {
     /// Makes room for `bytes` more in the tail, or begins a new one.
     #[inline]
     fn reserve(&mut self, bytes: usize) {
-        if self.tail.len() + bytes > CHUNK_BYTES && !self.tail.is_empty() {
+        if self.tail.len() + bytes > CHUNK_BYTES || self.tail.capacity() == 0 {
+            self.begin_tail();
+        }
+    }
+
+    #[cold]
+    fn begin_tail(&mut self) {
+        if !self.tail.is_empty() {
             let tail = std::mem::take(&mut self.tail);
             self.waiting.chunks.push_back(Chunk::Own(tail));
         }

@@ -224,6 +224,7 @@ impl Session {
 
     // ---- answers ----
 
+    #[inline]
     fn ok(&self) {
         if self.options.verbose {
             self.client.out.append_control(|out| out.extend_from_slice(b"+OK\r\n"));

@@ -10,7 +10,7 @@ use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
 use tailrace_env::random;
 use tailrace_metadata::{Command, CreateTopic, Requester};
-use tailrace_node::partitions::{Isolation, PartitionHandle, PartitionSlot, ReadTerms, Topic, append};
+use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms, Topic, append};
 use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
 use tailrace_node::{Caller, DataFolder, Fronts, Node, NodeDisk, Startup};
 use tailrace_records::{
@@ -57,9 +57,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
         Some(topic) => topic,
         None => create(node, "greetings").await?,
     };
-    let Some(PartitionSlot::Online(partition)) = topic.partition(0) else {
-        return Err("the partition is offline".into());
-    };
+    let partition = topic.here(0).map_err(|_| "the partition is offline")?;
     let offset = store(node, &topic, partition, "hello").await?;
     let read = read(partition, offset)?;
     let tapped = told.recv().await.ok_or("the tap is gone")?;
@@ -90,7 +88,7 @@ async fn store(
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.push(node.now(), None, Some(value.as_bytes()), &[])?;
     let (header, bytes) = builder.build_with_header();
-    let wanted = node.wanted(topic, None);
+    let wanted = node.wanted(topic);
     let appended =
         append(node, Caller::internal(), partition, Validated { header, bytes }, node.now(), wanted).await?;
     if let Some(committed) = partition.wait_committed(&appended) {
@@ -101,14 +99,7 @@ async fn store(
 
 /// The value of the record at `offset`.
 fn read(partition: &PartitionHandle, offset: Offset) -> Result<String, Box<dyn Error>> {
-    let terms = ReadTerms {
-        from: offset,
-        isolation: Isolation::TxnCommitted,
-        upto: None,
-        bytes_max: 1024 * 1024,
-        at_least_one: true,
-        last_fetched_epoch: None,
-    };
+    let terms = ReadTerms::new(offset, Isolation::TxnCommitted, 1024 * 1024);
     let slice = partition.read(Caller::internal(), &terms)?.slice.ok_or("nothing is committed there")?;
     let mut bytes = vec![0; usize::try_from(slice.extent.bytes())?];
     slice.extent.read_at(&mut bytes, 0)?;

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tailrace_env::time::{Duration, Elapsed, Instant, sleep_until, timeout_at};
+use tailrace_identity::Principal;
 use tailrace_types::NodeId;
 
 /// Who asks. It costs no memory of its own to copy: the name of a user is shared.
@@ -24,19 +25,6 @@ pub struct Caller {
     address: Option<SocketAddr>,
     door: Door,
     deadline: Option<Instant>,
-}
-
-/// Who somebody is, as far as that was proved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Principal {
-    /// Nobody had to say who he is.
-    Anonymous,
-    /// Known by this name.
-    User(Arc<str>),
-    /// A node of the cluster, by the handshake of its link.
-    Node(NodeId),
-    /// This node itself.
-    Internal,
 }
 
 /// How somebody came in.

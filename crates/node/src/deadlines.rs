@@ -74,9 +74,6 @@ pub(crate) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the other replicas have moved a partition's log start, too.
 pub(crate) const LOG_START_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// A batch for the leader of its partition, of a caller who does not say how long he waits.
-pub(crate) const RELAY_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// `request.timeout.ms` of Kafka's clients, if they do not say otherwise.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 

@@ -64,9 +64,9 @@ impl Node {
         self.coordinators.shares.partition_of(self, key).await
     }
 
-    /// Who wants to hear of what is appended to the topic, but for the sink that knows it already, `known_to`.
-    pub fn wanted(&self, topic: &Topic, known_to: Option<&str>) -> WantedBy {
-        self.taps.wanted(topic, known_to)
+    /// Who wants to hear of what is appended to the topic.
+    pub fn wanted(&self, topic: &Topic) -> WantedBy {
+        self.taps.wanted(topic, None)
     }
 
     /// Has the controller carry out a command, whichever node that is. Where none is for the moment, this waits, and no

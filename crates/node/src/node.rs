@@ -83,7 +83,7 @@ impl Node {
             return Some(self.controller.handle());
         }
         let topic = self.topics().by_id(group.topic.0)?;
-        topic.partition(group.partition.0)?.handle().cloned()
+        topic.here(group.partition.0).ok().cloned()
     }
 
     /// The settings as they are now.

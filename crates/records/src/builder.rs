@@ -145,6 +145,15 @@ impl BatchBuilder {
         self.bytes.len()
     }
 
+    /// True if finishing it compresses it.
+    pub fn is_compressed(&self) -> bool {
+        self.compression() != Compression::None
+    }
+
+    fn compression(&self) -> Compression {
+        if self.options.control { Compression::None } else { self.options.compression }
+    }
+
     /// Makes it a batch of an idempotent producer, whose first record has this sequence.
     #[must_use]
     pub fn of_producer(mut self, id: ProducerId, epoch: ProducerEpoch, base_sequence: i32) -> Self {
@@ -167,7 +176,7 @@ impl BatchBuilder {
     /// As [`BatchBuilder::build`].
     pub fn build_with_header(self) -> (BatchHeader, Bytes) {
         assert!(self.count > 0, "a batch needs a record");
-        let compression = if self.options.control { Compression::None } else { self.options.compression };
+        let compression = self.compression();
         let mut header = self.header(compression);
         let mut batch = match compression {
             Compression::None => self.bytes,

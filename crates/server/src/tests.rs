@@ -18,7 +18,7 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use tailrace_node::Caller;
 use tailrace_node::Node;
 use tailrace_node::coordinators::append_any_marker;
-use tailrace_node::partitions::{PartitionHandle, PartitionSlot, append};
+use tailrace_node::partitions::{PartitionHandle, append};
 use tailrace_node::taps::WantedBy;
 
 use crate::{Server, Startup, local_disk, start};
@@ -56,10 +56,7 @@ impl Rig {
         producer.send(record, PATIENCE).await.unwrap();
         let node = Arc::clone(server.node());
         let topic = node.topics().by_name("t").unwrap();
-        let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
-            panic!("the partition is offline")
-        };
-        let handle = Arc::clone(handle);
+        let handle = Arc::clone(topic.here(0).unwrap());
         Self { server, node, handle, _folder: folder }
     }
 
@@ -80,10 +77,7 @@ impl Rig {
 
     fn wanted(&self) -> WantedBy {
         let topic = self.node.topics().by_name("t").unwrap();
-        let wanted = self.node.wanted(&topic, None);
-        // What NATS subscribers have heard already is not for them again.
-        assert_eq!(self.node.wanted(&topic, Some(tailrace_nats::NAME)), WantedBy::NOBODY);
-        wanted
+        self.node.wanted(&topic)
     }
 
     async fn end(&self, producer: i64, committed: bool) {

@@ -11,7 +11,7 @@
 //!   handshakes, which are ring's. So a run with TLS can't be repeated byte for byte.
 //!
 //! Deliberately not here: certificates per name (SNI), revocation lists, OCSP, keys that are encrypted, and what a
-//! client certificate's name permits: a certificate opens the door, users and permissions are a front's.
+//! client certificate's name permits: a certificate opens the door, users and rules are in `identity`.
 
 mod clients;
 mod error;

@@ -12,8 +12,9 @@ use super::check::{check, is_zstd};
 use super::refusal::PartitionRefusal;
 use super::transaction::{Transaction, header};
 use crate::context::Context;
+use crate::errors::absent_code;
 use tailrace_node::Node;
-use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
+use tailrace_node::partitions::{NotHere, PartitionHandle, Topic, append};
 
 /// `acks` of a producer that waits for a majority.
 const ALL: i16 = -1;
@@ -63,7 +64,7 @@ pub(super) async fn append_to_partition(
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());
     // Those who tap the topic get the records from the log, later: only whether anybody might is looked at here.
-    let wanted = node.wanted(topic, None);
+    let wanted = node.wanted(topic);
     let appended = match (batch.header.attributes.is_transactional(), transaction) {
         (false, _) => {
             let appended = append(node, context.caller(), handle, batch, now, wanted).await;
@@ -120,14 +121,8 @@ fn writable(topic: &Topic, index: i32) -> Result<&Arc<PartitionHandle>, Partitio
         let message = format!("topic {} is internal", topic.name);
         return Err(PartitionRefusal::new(ErrorCode::InvalidTopicException, message));
     }
-    match topic.partition(index) {
-        None => Err(ErrorCode::UnknownTopicOrPartition.into()),
-        Some(PartitionSlot::Offline(offline)) => {
-            Err(PartitionRefusal::new(ErrorCode::KafkaStorageError, offline.reason.to_string()))
-        }
-        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(handle),
-        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => {
-            Err(ErrorCode::NotLeaderOrFollower.into())
-        }
-    }
+    topic.led(index).map_err(|absent| match absent {
+        NotHere::Offline(offline) => PartitionRefusal::new(absent_code(absent), offline.reason.to_string()),
+        NotHere::NoSuchPartition | NotHere::Elsewhere => absent_code(absent).into(),
+    })
 }

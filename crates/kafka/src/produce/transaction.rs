@@ -19,8 +19,7 @@ use crate::commands::Refusal;
 use crate::context::Context;
 use crate::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};
 use tailrace_node::partitions::{
-    AppendFailure, PartitionHandle, PartitionSlot, append, append_verified, begin_verification,
-    begin_verification_if_needed,
+    AppendFailure, PartitionHandle, append, append_verified, begin_verification, begin_verification_if_needed,
 };
 use tailrace_node::taps::WantedBy;
 
@@ -73,7 +72,7 @@ impl Transaction {
                 continue;
             }
             for data in &data.partition_data {
-                let Some(PartitionSlot::Online(handle)) = topic.partition(data.index) else { continue };
+                let Ok(handle) = topic.here(data.index) else { continue };
                 let Some(header) = header(data) else { continue };
                 if *by.get_or_insert(producer(&header)) != producer(&header) {
                     continue;

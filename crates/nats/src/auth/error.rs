@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tailrace_identity::CredentialError;
+
 /// Why the users cannot be used. Never shows a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
@@ -29,6 +31,6 @@ pub enum AuthError {
         /// The setting.
         key: &'static str,
         /// What is wrong with it.
-        reason: String,
+        reason: CredentialError,
     },
 }

@@ -1,12 +1,11 @@
-//! Who a connection belongs to, and what it may do: the user's grants, this connection's recent decisions, and the
-//! requests that it may answer.
+//! What a connection may do: its user's rules, this connection's recent decisions, and the requests that it may answer.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tailrace_env::time::Instant;
+use tailrace_env::time::{Duration, Instant};
 
-use super::grants::{Grants, ResponseLimits};
+use tailrace_identity::{ResponseLimits, Rules, User};
 
 /// Decisions remembered of each kind. With the longest subjects that are remembered: 48 KiB a kind.
 const DECISIONS_MAX: usize = 256;
@@ -17,30 +16,10 @@ const REMEMBERED_BYTES_MAX: usize = 128;
 /// Requests that a connection may still answer. Beyond it the older half is forgotten. nats-server has no such bound.
 const REPLIES_MAX: usize = 65_536;
 
-/// A user: a name, and what the user may do. Kafka's connections will have one too.
-#[derive(Debug, Default)]
-pub(crate) struct Principal {
-    /// `None`: nobody had to say who he is.
-    name: Option<Arc<str>>,
-    /// `None`: everything.
-    grants: Option<Grants>,
-}
-
-impl Principal {
-    pub(super) fn new(name: Arc<str>, grants: Option<Grants>) -> Self {
-        Self { name: Some(name), grants }
-    }
-
-    /// The user's name, or the public key where the user has none.
-    pub(crate) fn name(&self) -> Option<&Arc<str>> {
-        self.name.as_ref()
-    }
-}
-
 /// What one connection may do. Its own task asks before it publishes or subscribes; whoever delivers to it asks before.
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
-    principal: Arc<Principal>,
+    user: Arc<User>,
     published: Mutex<HashMap<Box<[u8]>, bool>>,
     delivered: Mutex<HashMap<Delivered, bool>>,
     replies: Mutex<Replies>,
@@ -70,68 +49,68 @@ impl Permissions {
         Self::default()
     }
 
-    pub(super) fn of(principal: Arc<Principal>) -> Self {
-        Self { principal, ..Self::default() }
+    pub(super) fn of(user: Arc<User>) -> Self {
+        Self { user, ..Self::default() }
     }
 
     /// Whose connection it is.
-    pub(crate) fn principal(&self) -> &Arc<Principal> {
-        &self.principal
+    pub(crate) fn user(&self) -> &Arc<User> {
+        &self.user
     }
 
-    fn grants(&self) -> Option<&Grants> {
-        self.principal.grants.as_ref()
+    fn rules(&self) -> Option<&Rules> {
+        self.user.rules()
     }
 
     /// To be asked once for each message that is published: an answer to a request is counted.
     pub(crate) fn may_publish(&self, subject: &[u8]) -> bool {
-        let Some(grants) = self.grants().filter(|grants| grants.restricts_publishing()) else { return true };
+        let Some(rules) = self.rules().filter(|rules| rules.restricts_publishing()) else { return true };
         let remembered = lock(&self.published).get(subject).copied();
         let allowed = remembered.unwrap_or_else(|| {
-            let allowed = grants.may_publish(subject);
+            let allowed = rules.may_publish(subject);
             if subject.len() <= REMEMBERED_BYTES_MAX {
                 remember(&mut lock(&self.published), subject.into(), allowed);
             }
             allowed
         });
-        allowed || grants.responses.is_some_and(|limits| self.may_respond(subject, limits))
+        allowed || rules.responses().is_some_and(|limits| self.may_respond(subject, limits))
     }
 
     pub(crate) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
-        self.grants().is_none_or(|grants| grants.may_subscribe(pattern, queue))
+        self.rules().is_none_or(|rules| rules.may_subscribe(pattern, queue))
     }
 
     /// True if each delivery to a subscription has to be asked for with [`Permissions::may_deliver`]: something is denied
     /// within what it matches. Stays as it is while the subscription lives.
     pub(crate) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
-        self.grants().is_some_and(|grants| grants.filters(pattern, queue))
+        self.rules().is_some_and(|rules| rules.filters(pattern, queue))
     }
 
     /// True if a message on `subject` may be delivered to a subscription with this queue group.
     pub(crate) fn may_deliver(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
-        let Some(grants) = self.grants() else { return true };
+        let Some(rules) = self.rules() else { return true };
         if subject.len() + queue.map_or(0, <[u8]>::len) > REMEMBERED_BYTES_MAX {
-            return !grants.denies(subject, queue);
+            return !rules.denies(subject, queue);
         }
         let key = Delivered(subject.into(), queue.map(Into::into));
         let mut remembered = lock(&self.delivered);
         if let Some(allowed) = remembered.get(&key) {
             return *allowed;
         }
-        let allowed = !grants.denies(subject, queue);
+        let allowed = !rules.denies(subject, queue);
         remember(&mut remembered, key, allowed);
         allowed
     }
 
     /// True if [`Permissions::delivered`] has to be told of deliveries.
     pub(crate) fn tracks_replies(&self) -> bool {
-        self.grants().is_some_and(|grants| grants.responses.is_some())
+        self.rules().is_some_and(|rules| rules.responses().is_some())
     }
 
     /// A message with this reply subject was delivered: the connection may answer it from now on. As in nats-server, the
     /// same subject delivered again gives no further answers while there is one left.
     pub(crate) fn delivered(&self, reply: &[u8]) {
-        let Some(limits) = self.grants().and_then(|grants| grants.responses) else { return };
+        let Some(limits) = self.rules().and_then(|rules| rules.responses()) else { return };
         if self.may_publish(reply) {
             return;
         }
@@ -152,7 +131,7 @@ impl Permissions {
 
 impl Reply {
     fn is_late(&self, limits: ResponseLimits) -> bool {
-        limits.expires.is_some_and(|expires| self.since.elapsed() > expires)
+        limits.expires_ms.is_some_and(|ms| self.since.elapsed() > Duration::from_millis(ms))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use tailrace_env::time;
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Duration;
 
 use tailrace_config::DynamicConfigs;
 
@@ -37,14 +37,14 @@ async fn without_users_everybody_may_do_everything() {
     let permissions = auth.authenticate(&options("whoever", "whatever"), "").await.unwrap();
     assert!(permissions.may_publish(b"a") && permissions.may_subscribe(b">", None));
     assert!(!permissions.filters(b">", Some(b"q")) && !permissions.tracks_replies());
-    assert_eq!(permissions.principal().name(), None);
+    assert_eq!(permissions.user().name(), None);
 }
 
 #[tokio::test]
 async fn a_user_of_the_settings_needs_the_password() {
     let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", "sesame")]).unwrap();
     let permissions = auth.authenticate(&options("alice", "sesame"), "").await.unwrap();
-    assert_eq!(permissions.principal().name().map(|name| &**name), Some("alice"));
+    assert_eq!(permissions.user().name().map(|name| &**name), Some("alice"));
     for (user, password, why) in [
         ("alice", "sesam", Denied::WrongSecret),
         ("alice", "sesamee", Denied::WrongSecret),
@@ -69,41 +69,37 @@ async fn a_token_lets_in_whoever_has_it() {
     assert_eq!(denied(&auth, &options("t0ken", "t0ken")).await, Denied::NoCredentials);
 }
 
+/// The event loop has one thread, and goes on meanwhile.
 #[tokio::test]
-async fn bcrypt_hashes_of_every_kind_are_checked_and_what_was_accepted_is_remembered() {
-    let hash = bcrypt::hash_with_result("sesame", 10).unwrap();
-    for version in [bcrypt::Version::TwoA, bcrypt::Version::TwoB, bcrypt::Version::TwoY] {
-        let text = hash.format_for_version(version);
-        let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", &text)]).unwrap();
-        assert_eq!(denied(&auth, &options("alice", "sesamE")).await, Denied::WrongSecret);
-        // The hash itself is no password.
-        assert_eq!(denied(&auth, &options("alice", &text)).await, Denied::WrongSecret);
-        let began = Instant::now();
-        assert!(auth.authenticate(&options("alice", "sesame"), "").await.is_ok());
-        let first = began.elapsed();
-        let began = Instant::now();
-        for _ in 0..10 {
-            assert!(auth.authenticate(&options("alice", "sesame"), "").await.is_ok());
-        }
-        assert!(began.elapsed() < first, "ten remembered {:?}, one checked {first:?}", began.elapsed());
-        assert_eq!(denied(&auth, &options("alice", "sesamE")).await, Denied::WrongSecret);
-    }
-}
-
-#[tokio::test]
-async fn an_unknown_user_waits_as_long_as_a_known_one() {
+async fn slow_passwords_are_compared_elsewhere() {
     let hash = bcrypt::hash_with_result("sesame", 10).unwrap().to_string();
     let auth = load(&[("tailrace.nats.user", "alice"), ("tailrace.nats.password", &hash)]).unwrap();
-    let took = |user: &'static str| {
-        let auth = &auth;
-        async move {
-            let began = Instant::now();
-            denied(auth, &options(user, "wrong")).await;
-            began.elapsed()
-        }
+    for (user, password, expected) in [
+        ("alice", "sesamE", Err(Denied::WrongSecret)),
+        ("mallory", "sesame", Err(Denied::Unknown)),
+        ("alice", "sesame", Ok(())),
+    ] {
+        let connect = options(user, password);
+        let mut check = std::pin::pin!(auth.authenticate(&connect, ""));
+        let mut turns = 0;
+        let found = loop {
+            tokio::select! {
+                biased;
+                found = &mut check => break found,
+                () = tokio::task::yield_now() => turns += 1,
+            }
+        };
+        assert_eq!(found.map(|_| ()), expected, "{user} {password}");
+        assert!(turns > 0, "{user} {password}");
+    }
+    // What was accepted is remembered, and asked of no thread.
+    let connect = options("alice", "sesame");
+    let again = tokio::select! {
+        biased;
+        found = auth.authenticate(&connect, "") => found.is_ok(),
+        () = std::future::ready(()) => false,
     };
-    let (known, unknown) = (took("alice").await, took("mallory").await);
-    assert!(unknown * 3 > known && known * 3 > unknown, "known {known:?}, unknown {unknown:?}");
+    assert!(again);
 }
 
 #[tokio::test]
@@ -123,7 +119,7 @@ async fn an_nkey_must_sign_this_connections_nonce() {
     };
     for sig in [URL_SAFE_NO_PAD.encode(signed(&pair, &nonce)), STANDARD.encode(signed(&pair, &nonce))] {
         let permissions = auth.authenticate(&with(&pair, sig), &nonce).await.unwrap();
-        assert_eq!(permissions.principal().name().map(|name| &**name), Some(pair.public_key().as_str()));
+        assert_eq!(permissions.user().name().map(|name| &**name), Some(pair.public_key().as_str()));
     }
     for (connect, why) in [
         (with(&pair, URL_SAFE_NO_PAD.encode(signed(&pair, "earlier"))), Denied::WrongSignature),
@@ -140,22 +136,18 @@ async fn an_nkey_must_sign_this_connections_nonce() {
 }
 
 #[test]
-fn nkeys_that_are_none_are_refused_and_seeds_not_shown() {
-    let pair = nkeys::KeyPair::new_user();
-    let (key, seed) = (pair.public_key(), pair.seed().unwrap());
-    let mut changed = key.clone().into_bytes();
-    changed[20] = if changed[20] == b'A' { b'B' } else { b'A' };
-    for (text, part) in [
-        (seed.clone(), "private seed"),
-        (nkeys::KeyPair::new_account().public_key(), "begin with U"),
-        (String::from_utf8(changed).unwrap(), "checksum"),
-        (key[..55].to_owned(), "55 more"),
-        (key.to_lowercase(), "55 more"),
+fn settings_that_are_wrong_are_named() {
+    for (key, value, part) in [
+        ("tailrace.nats.nkey", "UABC", "expected a public user nkey"),
+        ("tailrace.nats.token", "$2b$99$s3cret", "bcrypt"),
     ] {
-        let said = load(&[("tailrace.nats.nkey", &text)]).unwrap_err().to_string();
-        assert!(said.starts_with("tailrace.nats.nkey: ") && said.contains(part), "{said}");
-        assert!(!said.contains(&seed), "{said}");
+        let said = load(&[(key, value)]).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("{key}: ")) && said.contains(part), "{said}");
+        assert!(!said.contains("s3cret"), "{said}");
     }
+    let user = [("tailrace.nats.user", "alice"), ("tailrace.nats.password", "$2b$99$s3cret")];
+    let said = load(&user).unwrap_err().to_string();
+    assert!(said.starts_with("tailrace.nats.password: ") && !said.contains("s3cret"), "{said}");
 }
 
 /// Verdicts of nats-server 2.15.2 with the same users, asked over the wire; `!` marks where tailrace differs, see `grants`.
@@ -327,7 +319,7 @@ publish = { allow = ["x"] }
 "#;
     let auth = load_file(text).unwrap();
     let guest = auth.authenticate(&ConnectOptions::default(), "").await.unwrap();
-    assert_eq!(guest.principal().name().map(|name| &**name), Some("guest"));
+    assert_eq!(guest.user().name().map(|name| &**name), Some("guest"));
     assert!(
         guest.may_subscribe(b"public.a", None)
             && !guest.may_subscribe(b"a", None)
@@ -342,44 +334,9 @@ publish = { allow = ["x"] }
 }
 
 #[test]
-fn errors_in_the_file_name_line_and_key_and_no_secret() {
-    let nkey = nkeys::KeyPair::new_user().public_key();
-    let user = "[[users]]\nuser = \"a\"\npassword = \"s3cret\"\n";
-    for (text, line, part) in [
-        ("", 1, "users: there is none"),
-        ("users = 3", 1, "expected a sequence"),
-        ("[[users]]\nuser = \"a\"\npasword = \"s3cret\"", 3, "unknown field `pasword`"),
-        ("[[users]]\nuser = \"a\"", 2, "password: it is missing"),
-        ("[[users]]\nuser = \"a\"\npassword = 9151", 3, "a text in quotes"),
-        ("[[users]]\nuser = \"a\"\npassword = \"\"", 3, "password: it must not be empty"),
-        ("[[users]]\nuser = \"a\"\npassword = \"$2b$99$s3cret\"", 3, "bcrypt"),
-        ("[[users]]\nuser = \"a\"\npassword = \"s3cret", 3, ""),
-        ("[[users]]\nuser = \"\"\npassword = \"s3cret\"", 2, "user: it must not be empty"),
-        ("[[users]]\npassword = \"s3cret\"", 1, "user or nkey is missing"),
-        (&format!("[[users]]\nnkey = \"{nkey}\"\npassword = \"s3cret\""), 2, "either an nkey"),
-        ("[[users]]\nnkey = \"UABC\"", 2, "nkey: expected a public user nkey"),
-        (&format!("{user}{user}"), 5, "a is there twice"),
-        (&format!("no_auth_user = \"b\"\n{user}"), 1, "no_auth_user: there is no such user"),
-        (&format!("{user}publish = {{ allow = [\n\"a\",\n\"b..c\"] }}"), 6, "users.publish.allow: \"b..c\""),
-        (&format!("{user}publish = {{ deny = [\"a.>.b\"] }}"), 4, "users.publish.deny"),
-        (&format!("{user}publish = {{ allow = [\"a q\"] }}"), 4, "only subscriptions have queue groups"),
-        (&format!("{user}subscribe = {{ allow = [\"a q r\"] }}"), 4, "not a valid subject"),
-        (&format!("{user}subscribe = {{ allow = [] }}"), 4, "ambiguous"),
-        (&format!("{user}subscribe = {{ }}"), 4, "says nothing"),
-        (&format!("{user}subscribe = {{ permit = [\"a\"] }}"), 4, "unknown field `permit`"),
-        (&format!("{user}allow_responses = 3"), 4, "expected true, false, or a table"),
-        (&format!("{user}allow_responses = {{ max = 0 }}"), 4, "max: 0"),
-        (&format!("{user}allow_responses = {{ expires = \"soon\" }}"), 4, "expires: \"soon\""),
-        (
-            &format!("[default_permissions]\npublish = {{ allow = [\"\"] }}\n{user}"),
-            2,
-            "default_permissions.publish.allow",
-        ),
-    ] {
-        let said = load_file(text).expect_err(text).to_string();
-        assert!(said.contains(&format!(", line {line}: ")) && said.contains(part), "{text}\n{said}");
-        assert!(!said.contains("s3cret") && !said.contains("9151"), "{said}");
-    }
+fn a_file_that_is_wrong_or_missing_is_named() {
+    let said = load_file("[[users]]\nuser = \"a\"\npasword = \"s3cret\"").unwrap_err().to_string();
+    assert!(said.contains(", line 3: unknown field `pasword`") && !said.contains("s3cret"), "{said}");
     let missing = load(&[("tailrace.nats.users.file", "/nowhere/users.toml")]).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read /nowhere/users.toml (tailrace.nats.users.file)"), "{missing}");
 }

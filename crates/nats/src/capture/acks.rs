@@ -7,16 +7,14 @@ use std::sync::Arc;
 use tailrace_env::task;
 
 use serde::Serialize;
-use tailrace_env::sync::oneshot;
 use tailrace_nats_wire::{Message, push_decimal};
-use tailrace_replication::Appended;
 use tailrace_types::Offset;
 
 use crate::burst::Burst;
 use crate::capture::demands::Unmet;
 use crate::server::NatsServer;
-use tailrace_node::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome};
-use tailrace_node::relay::NotRelayed;
+use tailrace_node::partitions::Topic;
+use tailrace_node::relay::{NotStored, StoredHere};
 
 /// JetStream's codes of "the stream could not store it" and "the message is too large".
 const STORE_FAILED: (u16, u16) = (503, 10077);
@@ -95,25 +93,21 @@ impl Failure {
     }
 }
 
-impl From<NotRelayed> for Failure {
-    fn from(failure: NotRelayed) -> Self {
+impl From<NotStored> for Failure {
+    fn from(failure: NotStored) -> Self {
         match failure {
-            NotRelayed::QueueFull => Self::QueueFull,
-            NotRelayed::Failed => Self::Gone,
-            NotRelayed::NoLeader(reason) => Self::NoLeader(reason),
-            NotRelayed::Unanswered(reason) => Self::Unanswered(reason),
-            NotRelayed::Refused(reason) => Self::Refused(reason),
-        }
-    }
-}
-
-impl From<AppendFailure> for Failure {
-    fn from(failure: AppendFailure) -> Self {
-        match failure {
-            AppendFailure::Gone => Self::Gone,
-            AppendFailure::NotLeader => Self::NotLeader,
-            AppendFailure::TooFewReplicas => Self::TooFewReplicas,
-            AppendFailure::Refused(error) => Self::Refused(error.to_string()),
+            NotStored::Offline(reason) => Self::Offline(reason.to_string()),
+            NotStored::NoSuchPartition => Self::Offline(failure.to_string()),
+            NotStored::TooLarge => Self::TooLarge,
+            NotStored::Gone => Self::Gone,
+            NotStored::NotLeader => Self::NotLeader,
+            NotStored::TooFewReplicas => Self::TooFewReplicas,
+            NotStored::QueueFull => Self::QueueFull,
+            NotStored::NoLeader(reason) => Self::NoLeader(reason),
+            NotStored::Unanswered(reason) => Self::Unanswered(reason),
+            NotStored::Refused(reason) => Self::Refused(reason),
+            NotStored::Halted => Self::Halted,
+            NotStored::Panicked => Self::Panicked,
         }
     }
 }
@@ -164,17 +158,17 @@ impl Replies {
 pub(super) async fn acknowledge(
     server: &Arc<NatsServer>,
     topic: &Arc<Topic>,
-    handle: &Arc<PartitionHandle>,
-    appended: Appended,
+    partition: u32,
+    stored: &StoredHere<'_>,
     replies: Replies,
 ) {
     if replies.is_empty() {
         return;
     }
-    let batch = Batch { topic: Arc::clone(topic), handle: Arc::clone(handle), appended, replies };
-    let Some(committed) = handle.wait_committed(&appended) else {
-        return batch.tell(server);
+    let Some(committing) = stored.committing() else {
+        return tell(server, topic, partition, stored.first(), &replies);
     };
+    let batch = Batch { topic: Arc::clone(topic), partition, first: stored.first(), replies };
     let captures = server.front.captures();
     let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
     // It is closed by nobody.
@@ -182,7 +176,10 @@ pub(super) async fn acknowledge(
     let server = Arc::clone(server);
     server.front.metrics().capture.acks_waiting.inc_by(count.into());
     task::spawn(async move {
-        batch.wait(&server, committed).await;
+        match committing.committed().await {
+            Ok(()) => tell(&server, &batch.topic, batch.partition, batch.first, &batch.replies),
+            Err(failure) => batch.fail(&server, &failure.into()),
+        }
         server.front.metrics().capture.acks_waiting.dec_by(count.into());
         drop(permit);
     });
@@ -191,30 +188,16 @@ pub(super) async fn acknowledge(
 /// An appended batch with those who wait for it.
 struct Batch {
     topic: Arc<Topic>,
-    handle: Arc<PartitionHandle>,
-    appended: Appended,
+    partition: u32,
+    first: Offset,
     replies: Replies,
 }
 
 impl Batch {
-    async fn wait(&self, server: &NatsServer, committed: oneshot::Receiver<WaitOutcome>) {
-        match committed.await {
-            Ok(WaitOutcome::Committed) => self.tell(server),
-            Ok(WaitOutcome::Deposed) => self.fail(server, &Failure::NotLeader),
-            Ok(WaitOutcome::Halted) | Err(_) => self.fail(server, &Failure::Halted),
-        }
-    }
-
     fn fail(&self, server: &NatsServer, failure: &Failure) {
         let count = self.replies.len() as u64;
         server.front.metrics().capture.errors(failure.label()).inc_by(count);
-        let partition = self.handle.id.partition.0.unsigned_abs();
-        answer_failure(server, &self.topic, partition, &self.replies, failure);
-    }
-
-    fn tell(&self, server: &NatsServer) {
-        let partition = self.handle.id.partition.0.unsigned_abs();
-        tell(server, &self.topic, partition, self.appended.base_offset, &self.replies);
+        answer_failure(server, &self.topic, self.partition, &self.replies, failure);
     }
 }
 
@@ -259,7 +242,7 @@ pub(super) fn answer_failure(
 /// The name of the stream that the partition is. Names of topics need no escapes in JSON.
 fn write_stream(topic: &Topic, partition: u32, out: &mut Vec<u8>) {
     out.extend(topic.name.as_str().bytes().map(|byte| if byte == b'.' { b'_' } else { byte }));
-    if topic.partitions.len() > 1 {
+    if topic.partition_count() > 1 {
         out.push(b'-');
         push_decimal(out, partition.into());
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tailrace_env::time::{Duration, Instant};
+use tailrace_env::time::Instant;
 
 use tailrace_config::BrokerConfig;
 use tailrace_env::sync::Semaphore;
@@ -19,8 +19,6 @@ pub(crate) struct Captures {
     /// Acknowledgements that may still wait.
     pub(super) acks: Arc<Semaphore>,
     pub(super) acks_max: u32,
-    /// How long a batch is offered to the leader of its partition.
-    pub(super) relay_timeout: Duration,
     started: Instant,
     /// Seconds after `started` from which on a loss is logged again.
     log_again_at: AtomicU64,
@@ -33,7 +31,6 @@ impl Captures {
             bindings: Bindings::default(),
             acks: Arc::new(Semaphore::new(acks_max as usize)),
             acks_max,
-            relay_timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
             started: Instant::now(),
             log_again_at: AtomicU64::new(0),
         }

@@ -6,7 +6,7 @@
 //! topic says otherwise. Batches are built here, so they need not be validated: times, keys, codec and size are as the topic's
 //! settings ask for.
 //!
-//! Where other nodes may lead the partition, the batch goes by `tailrace_node::relay`, which stores it once, at the node that leads.
+//! Whether a batch is appended here or goes to the leader of its partition is decided by `tailrace_node::relay`.
 //!
 //! Deliberately not here: who is subscribed (router), and what a message looks like as a record (mapping).
 
@@ -19,13 +19,11 @@ mod lanes;
 mod metrics;
 
 use std::sync::Arc;
-use tailrace_env::task;
 
 use tailrace_env::sync::oneshot;
 use tailrace_nats_wire::Message;
-use tailrace_records::{BatchBuilder, Validated, partition_of_key};
-use tailrace_replication::Appended;
-use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
+use tailrace_records::partition_of_key;
+use tailrace_types::{PartitionId, TimestampMs};
 
 pub(crate) use self::binding::Binding;
 pub(crate) use self::captures::Captures;
@@ -33,17 +31,12 @@ use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
 use crate::capture::acks::{Failure, Replies};
 use crate::capture::demands::{Unmet, unmet_of};
-use crate::live::NAME;
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
 use tailrace_env::time::wall_clock;
 use tailrace_node::Caller;
-use tailrace_node::partitions::{PartitionHandle, PartitionSlot, Topic, append};
-use tailrace_node::relay::{self, NotRelayed};
-
-/// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
-/// connections.
-const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
+use tailrace_node::partitions::Topic;
+use tailrace_node::relay::{self, Batch, Stored, Told};
 
 /// A message that is not stored, since it demands more than that.
 struct Refused {
@@ -129,98 +122,66 @@ async fn append_lane(
     lane: Lane,
     now: TimestampMs,
 ) -> Option<oneshot::Receiver<()>> {
-    let Lane { topic, partition, builder, replies, too_large, refused, .. } = lane;
+    let Lane { topic, partition, builder, mut replies, too_large, refused, .. } = lane;
     let metrics = &server.front.metrics().capture;
     if too_large > 0 {
         lost(server, caller, &topic, partition, too_large, &refused, &Failure::TooLarge);
     }
-    let count = builder.len();
+    let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
     if count == 0 {
         return None;
     }
-    let handle = match topic.partitions.get(partition as usize) {
-        Some(PartitionSlot::Online(handle)) if !handle.is_replica() => handle,
-        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere | PartitionSlot::Offline(_))
-            if !server.node.is_alone() =>
-        {
-            return relay(server, caller, topic, partition, builder, replies);
-        }
-        slot => {
-            let reason = match slot {
-                Some(PartitionSlot::Offline(offline)) => offline.reason.to_string(),
-                _ => "there is no such partition".to_owned(),
-            };
-            lost(server, caller, &topic, partition, count, &replies, &Failure::Offline(reason));
-            return None;
-        }
+    let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
+    let forwarded = || {
+        let replies = std::mem::take(&mut replies);
+        Forwarded { topic: Arc::clone(&topic), partition, count, bytes, replies }.told(server, caller)
     };
-    match store(server, caller, &topic, handle, builder, now).await {
-        Ok((appended, bytes)) => {
+    let batch = Batch { topic: &topic, partition: PartitionId(number), builder, now };
+    let stored = relay::store(&server.node, caller, batch, forwarded).await;
+    match stored {
+        Ok(Stored::Here(stored)) => {
             metrics.messages.inc_by(count as u64);
-            metrics.bytes.inc_by(bytes);
+            metrics.bytes.inc_by(stored.bytes);
             metrics.batches.inc();
-            acks::acknowledge(server, &topic, handle, appended, replies).await;
+            acks::acknowledge(server, &topic, partition, &stored, replies).await;
+            None
         }
-        Err(failure) => lost(server, caller, &topic, partition, count, &replies, &failure),
+        Ok(Stored::UnderWay(done)) => Some(done),
+        Err(failure) => {
+            lost(server, caller, &topic, partition, count, &replies, &failure.into());
+            None
+        }
     }
-    None
 }
 
-/// Has the batch stored by the node that leads the partition.
-fn relay(
-    server: &Arc<NatsServer>,
-    caller: &Caller,
+/// A batch that is under way to the leader of its partition.
+struct Forwarded {
     topic: Arc<Topic>,
     partition: u32,
-    builder: BatchBuilder,
+    /// Its messages.
+    count: usize,
+    /// Its bytes, before compression.
+    bytes: u64,
     replies: Replies,
-) -> Option<oneshot::Receiver<()>> {
-    let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
-    let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
-    let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
-    let caller = caller.within(server.front.captures().relay_timeout);
-    let (own, by) = (Arc::clone(server), caller.clone());
-    let told = move |stored: Result<Offset, NotRelayed>| match stored {
-        Ok(first) => {
-            let metrics = &own.front.metrics().capture;
-            metrics.messages.inc_by(count as u64);
-            metrics.bytes.inc_by(bytes);
-            metrics.batches.inc();
-            metrics.forwarded.inc_by(count as u64);
-            acks::tell(&own, &topic, partition, first, &replies);
-        }
-        Err(failure) => lost(&own, &by, &topic, partition, count, &replies, &failure.into()),
-    };
-    relay::append(&server.node, &caller, group, builder, Box::new(told))
 }
 
-/// Builds and appends the batch. Returns its bytes too.
-async fn store(
-    server: &Arc<NatsServer>,
-    caller: &Caller,
-    topic: &Topic,
-    handle: &Arc<PartitionHandle>,
-    builder: BatchBuilder,
-    now: TimestampMs,
-) -> Result<(Appended, u64), Failure> {
-    let compressed = topic.stored_compression().is_some();
-    let (header, bytes) = if compressed && builder.bytes_estimate() > COMPRESS_INLINE_BYTES {
-        let built = task::spawn_blocking(move || builder.build_with_header()).await;
-        built.map_err(|error| {
-            tracing::error!(partition = %handle.id, %error, "building a batch panicked");
-            Failure::Panicked
-        })?
-    } else {
-        builder.build_with_header()
-    };
-    if bytes.len() > topic.batch_bytes_max() {
-        return Err(Failure::TooLarge);
+impl Forwarded {
+    /// Counts it once it is stored, and tells those who wait.
+    fn told(self, server: &Arc<NatsServer>, caller: &Caller) -> Told {
+        let (server, caller) = (Arc::clone(server), caller.clone());
+        let Self { topic, partition, count, bytes, replies } = self;
+        Box::new(move |stored| match stored {
+            Ok(first) => {
+                let metrics = &server.front.metrics().capture;
+                metrics.messages.inc_by(count as u64);
+                metrics.bytes.inc_by(bytes);
+                metrics.batches.inc();
+                metrics.forwarded.inc_by(count as u64);
+                acks::tell(&server, &topic, partition, first, &replies);
+            }
+            Err(failure) => lost(&server, &caller, &topic, partition, count, &replies, &failure.into()),
+        })
     }
-    let size = bytes.len() as u64;
-    // Subscribers had it when it was published.
-    let wanted = server.node.wanted(topic, Some(NAME));
-    let appended = append(&server.node, caller, handle, Validated { header, bytes }, now, wanted).await?;
-    Ok((appended, size))
 }
 
 /// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.

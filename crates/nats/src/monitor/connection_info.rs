@@ -54,7 +54,7 @@ pub(super) struct ConnInfo {
 
 /// Who it is, if it had to say.
 pub(super) fn user_of(client: &Client) -> Option<String> {
-    client.permissions().and_then(|permissions| permissions.principal().name().map(|name| name.to_string()))
+    client.permissions().and_then(|permissions| permissions.user().name().map(|name| name.to_string()))
 }
 
 pub(super) fn subscriptions_of(client: &Client) -> usize {

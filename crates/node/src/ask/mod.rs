@@ -60,7 +60,7 @@ pub trait Question: Serialize + Sized {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnyQuestion {
-    /// [`AppendMarkers`].
+    /// The markers of a transaction are to be appended.
     AppendMarkers(AppendMarkers),
     /// [`ChangeKnown`].
     ChangeKnown(ChangeKnown),
@@ -68,7 +68,7 @@ pub enum AnyQuestion {
     DescribeQuorum(DescribeQuorum),
     /// [`EnterTransaction`].
     EnterTransaction(EnterTransaction),
-    /// [`Execute`].
+    /// A command for the controller.
     Execute(Box<Execute>),
     /// [`HandOver`].
     HandOver(HandOver),

@@ -10,7 +10,7 @@ use tailrace_types::usize_of;
 
 use super::{Cleaner, CleanerState, Shared, Which};
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::PartitionHandle;
 
 /// Least buffer of a thread, in bytes.
 const IO_BYTES_MIN: u64 = 64 * 1024;
@@ -54,8 +54,7 @@ impl Shared {
         let mut best: Option<(f64, Candidate)> = None;
         for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
             let policy = policy(&topic.config, &config);
-            for slot in &topic.partitions {
-                let PartitionSlot::Online(handle) = slot else { continue };
+            for handle in topic.online() {
                 let which = (handle.id.clone(), topic.id);
                 if state.is_barred(&which) || handle.is_halted() {
                     continue;
@@ -87,10 +86,8 @@ impl Cleaner {
         let mut largest: f64 = 0.0;
         for topic in topics.iter().filter(|topic| topic.config.cleanup_policy.compact) {
             let policy = policy(&topic.config, &config);
-            for slot in &topic.partitions {
-                if let PartitionSlot::Online(handle) = slot {
-                    largest = largest.max(handle.reader.cleanable(&policy, now).dirty_ratio());
-                }
+            for handle in topic.online() {
+                largest = largest.max(handle.reader.cleanable(&policy, now).dirty_ratio());
             }
         }
         (largest * 100.0) as i64

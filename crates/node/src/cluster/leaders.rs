@@ -5,19 +5,21 @@ use tailrace_types::{LeaderEpoch, NodeId, PartitionId, RaftGroup};
 
 use crate::controller::GROUP as CONTROLLER;
 use crate::node::Node;
-use crate::partitions::{PartitionSlot, Topic};
+use crate::partitions::{NotHere, Topic};
 
-/// Who leads a group now, as far as this node knows.
+/// Who leads a topic's partition by this image, as far as this node knows.
 pub fn leader(
     here: &Node,
     image: &MetadataImage,
-    group: RaftGroup,
-    slot: &PartitionSlot,
+    topic: &Topic,
+    index: i32,
 ) -> Option<(NodeId, LeaderEpoch)> {
-    if let Some(epoch) = slot.handle().and_then(|handle| handle.leads()) {
-        return Some((here.id(), epoch));
+    match topic.led(index).map(|handle| handle.leads()) {
+        Ok(Some(epoch)) => return Some((here.id(), epoch)),
+        Err(NotHere::NoSuchPartition) => return None,
+        Ok(None) | Err(NotHere::Elsewhere | NotHere::Offline(_)) => {}
     }
-    let known = here.links.leader(group)?;
+    let known = here.links.leader(RaftGroup { topic: topic.id, partition: PartitionId(index) })?;
     let node = known.replica.node();
     // A node that died is gone from here at once. Clients that are told "none" ask again soon; told of a leader that does not answer,
     // some of them wait for seconds.
@@ -27,8 +29,7 @@ pub fn leader(
 
 /// Who leads a topic's partition.
 pub fn leader_of(node: &Node, topic: &Topic, index: i32) -> Option<(NodeId, LeaderEpoch)> {
-    let slot = topic.partition(index)?;
-    leader(node, &node.image(), RaftGroup { topic: topic.id, partition: PartitionId(index) }, slot)
+    leader(node, &node.image(), topic, index)
 }
 
 /// The node that leads the metadata log.

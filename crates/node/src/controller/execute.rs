@@ -5,12 +5,13 @@ use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
 use tailrace_env::sync::Mutex;
+use tailrace_identity::Principal;
 use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
 use crate::ask::{Execute, ask};
-use crate::caller::{Caller, Principal};
+use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 

@@ -148,11 +148,10 @@ impl ControllerShell {
         now: TimestampMs,
     ) -> Result<(), CommandError> {
         let Some(state) = guard.as_mut() else { return Err(CommandError::Stopping) };
-        let reader = self.handle.load().reader.clone();
-        if reader.high_watermark().offset() <= state.applied {
+        let (reader, from) = (self.handle.load().reader.clone(), state.applied);
+        if !log::has_committed(&reader, from) {
             return Ok(());
         }
-        let from = state.applied.max(reader.log_start());
         let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
         let changes = task::spawn_blocking(read).await??;
         let (mut controller, mut applied) = (state.controller.clone(), state.applied);

@@ -4,6 +4,7 @@
 //! forgets everything before it. A snapshot is one batch, so it is there as a whole or not at all.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -17,7 +18,9 @@ use tailrace_types::{Offset, TimestampMs, i64_of};
 
 use super::group::{GROUP, topic_partition};
 use crate::disk::NodeDisk;
-use crate::partitions::{OpenError, Opener, with_index_built_again};
+use crate::partitions::{
+    Bounds, Isolation, OpenError, Opener, ReadTerms, Readable, readable, with_index_built_again,
+};
 
 /// Key of the record that begins a snapshot.
 const RESET: &[u8] = b"reset";
@@ -255,6 +258,23 @@ pub(crate) enum Change {
     Upto(Offset),
 }
 
+/// True if something is committed from `from` on.
+pub(super) fn has_committed(reader: &Reader, from: Offset) -> bool {
+    committed(reader, from).is_some()
+}
+
+/// What is committed from `from` on, or from the log start if that is behind it. `None` if there is nothing.
+fn committed(reader: &Reader, from: Offset) -> Option<Range<Offset>> {
+    let bounds = Bounds::of(reader);
+    let from = from.max(bounds.log_start);
+    let terms = ReadTerms::new(from, Isolation::HighWatermark, REPLAY_BYTES as u64);
+    // No node leads this log before it was replayed.
+    match readable(reader, &bounds, &terms, || false) {
+        Ok(Readable::Upto(upto)) => Some(from..upto),
+        Ok(Readable::Nothing | Readable::Diverging(..)) | Err(_) => None,
+    }
+}
+
 /// The committed changes from `from` on. Reads the disk.
 pub(crate) fn committed_from(
     reader: &Reader,
@@ -262,7 +282,8 @@ pub(crate) fn committed_from(
 ) -> impl Iterator<Item = Result<Change, MetadataError>> {
     let (reader, mut at) = (reader.clone(), from);
     let pieces = std::iter::from_fn(move || {
-        let upto = reader.high_watermark().offset();
+        let Range { start, end: upto } = committed(&reader, at)?;
+        at = start;
         // Checked: what rots in the metadata must not become a setting, or a topic.
         let changes = match reader.log().read_checked(at, upto, REPLAY_BYTES) {
             Ok(bytes) if bytes.is_empty() => return None,

@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
 use crate::controller::CommandError;
 use crate::node::Node;
-use crate::partitions::{Awaited, PartitionSlot};
+use crate::partitions::{Awaited, NotHere};
 use tailrace_env::task::stopped;
 
 impl Coordinators {
@@ -203,13 +203,9 @@ impl<C: Perform> Runtime<C> {
     /// The partitions that this node leads.
     fn led(&self, node: &Node) -> Vec<i32> {
         let Some(topic) = node.topics().by_name(self.kind.topic) else { return Vec::new() };
-        let leads = |slot: &PartitionSlot| match slot {
-            PartitionSlot::Online(handle) => handle.leads().is_some(),
-            // Asked all the same: the answer is the reason.
-            PartitionSlot::Offline(_) => true,
-            PartitionSlot::Elsewhere => false,
-        };
-        (0..).zip(&topic.partitions).filter(|(_, slot)| leads(slot)).map(|(number, _)| number).collect()
+        // What is offline is asked all the same: the answer is the reason.
+        let leads = |number: &i32| !matches!(topic.led(*number), Err(NotHere::Elsewhere));
+        (0..topic.partition_count()).filter(leads).collect()
     }
 
     fn shard(&self, node: &Arc<Node>, partition: i32) -> Arc<Shard<C>> {

@@ -22,7 +22,7 @@ use crate::caller::Caller;
 use crate::deadlines::CATCH_UP_TIMEOUT;
 use crate::node::Node;
 use crate::partitions::{
-    AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_in_epoch, append_marker,
+    AppendFailure, Awaited, NotHere, PartitionHandle, WaitOutcome, append_in_epoch, append_marker,
 };
 use tailrace_env::task::stopped;
 
@@ -327,12 +327,11 @@ impl<C: Perform> Shard<C> {
         let unavailable = |reason: &str| CoordinatorFailure::Unavailable(reason.to_owned());
         let topic = node.topics().by_name(self.kind.topic);
         let topic = topic.ok_or_else(|| unavailable("its topic does not exist"))?;
-        match topic.partition(self.partition) {
-            Some(PartitionSlot::Online(handle)) => Ok(Arc::clone(handle)),
-            Some(PartitionSlot::Offline(offline)) => Err(unavailable(&offline.reason)),
-            Some(PartitionSlot::Elsewhere) => Err(CoordinatorFailure::Elsewhere),
-            None => Err(unavailable("its partition does not exist")),
-        }
+        topic.here(self.partition).map(Arc::clone).map_err(|absent| match absent {
+            NotHere::Offline(offline) => unavailable(&offline.reason),
+            NotHere::Elsewhere => CoordinatorFailure::Elsewhere,
+            NotHere::NoSuchPartition => unavailable("its partition does not exist"),
+        })
     }
 
     /// Appends what a step wants appended.

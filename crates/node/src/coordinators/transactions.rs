@@ -30,7 +30,7 @@ use crate::ask::{AppendMarkers, ask};
 use crate::caller::Caller;
 use crate::cluster::leaders::leader_of;
 use crate::node::Node;
-use crate::partitions::{AppendFailure, Awaited, PartitionHandle, PartitionSlot, WaitOutcome, append_marker};
+use crate::partitions::{AppendFailure, Awaited, NotHere, PartitionHandle, WaitOutcome, append_marker};
 use crate::retry::Pauses;
 use tailrace_env::task::stopped;
 
@@ -237,11 +237,13 @@ async fn mark(
     marker: TransactionMarker,
 ) -> Result<Marked, AppendFailure> {
     let topic = node.topics().by_name(partition.topic.as_str());
-    let handle = match topic.as_ref().and_then(|topic| topic.partition(partition.partition.0)) {
-        None => return Ok(Marked::NotNeeded),
-        Some(PartitionSlot::Offline(_)) => return Err(AppendFailure::Gone),
-        Some(PartitionSlot::Elsewhere) => return Err(AppendFailure::NotLeader),
-        Some(PartitionSlot::Online(handle)) => Arc::clone(handle),
+    let here =
+        topic.as_ref().map_or(Err(NotHere::NoSuchPartition), |topic| topic.here(partition.partition.0));
+    let handle = match here {
+        Ok(handle) => Arc::clone(handle),
+        Err(NotHere::NoSuchPartition) => return Ok(Marked::NotNeeded),
+        Err(NotHere::Offline(_)) => return Err(AppendFailure::Gone),
+        Err(NotHere::Elsewhere) => return Err(AppendFailure::NotLeader),
     };
     match append_any_marker(node, Caller::internal(), &handle, marker).await {
         Ok(committed_at) => Ok(Marked::At(handle, committed_at)),

@@ -1,6 +1,7 @@
 //! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
 
 pub mod append;
+mod epochs;
 mod failure;
 mod flusher;
 mod handle;
@@ -31,9 +32,11 @@ pub(crate) use journal::Journal;
 pub(crate) use lost::replace_lost;
 pub(crate) use open::{OpenError, Opener, with_index_built_again};
 pub use read::{Bounds, EpochMismatch, Isolation, ReadFailure, ReadOutcome, ReadTerms};
+pub(crate) use read::{Readable, readable};
 pub(crate) use settings::{log_config, policy, replica_options};
 pub(crate) use stepper::Stepper;
-pub use table::{FollowsTopics, PartitionSlot, Topic, TopicTable};
+pub(crate) use table::PartitionSlot;
+pub use table::{FollowsTopics, NotHere, Topic, TopicTable};
 pub(crate) use ticker::tick;
 pub use upkeep::advance_log_start;
 pub(crate) use upkeep::close_all;

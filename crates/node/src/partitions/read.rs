@@ -1,12 +1,13 @@
-//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps and
-//! coordinators. Takes no lock.
+//! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps
+//! and coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
 
 use tailrace_log::{DamagedRange, LogError, LogSlice};
-use tailrace_replication::AbortedTransaction;
+use tailrace_replication::{AbortedTransaction, PartitionReader};
 use tailrace_types::{LeaderEpoch, Offset};
 
 use crate::caller::Caller;
 use crate::disk::NodeDisk;
+use crate::partitions::epochs::epoch_end;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::TopicTable;
 
@@ -41,6 +42,15 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may
+    /// the last stable offset.
+    pub(crate) fn of(reader: &PartitionReader<NodeDisk>) -> Self {
+        let log_start = reader.log_start();
+        let last_stable_offset = reader.last_stable_offset();
+        let high_watermark = reader.high_watermark().offset();
+        Self { log_start, last_stable_offset, high_watermark, log_end: reader.log_end().offset() }
+    }
+
     /// One past what is to be seen.
     pub fn end(&self, isolation: Isolation) -> Offset {
         match isolation {
@@ -64,14 +74,86 @@ pub struct ReadTerms {
     pub bytes_max: u64,
     /// The first batch comes even if it is larger (KIP-74).
     pub at_least_one: bool,
+    /// The epoch that the reader believes to be the partition's.
+    pub claimed_epoch: Option<LeaderEpoch>,
     /// The epoch of the last record that the reader has: its log and this one may have parted (KIP-595).
     pub last_fetched_epoch: Option<LeaderEpoch>,
+    /// A replica that does not lead will do (KIP-392).
+    pub from_followers: bool,
 }
 
 impl ReadTerms {
-    /// Whole batches, the first one whatever its size.
-    pub(crate) fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
-        Self { from, isolation, upto: None, bytes_max, at_least_one: true, last_fetched_epoch: None }
+    /// Whole batches, the first one whatever its size, from whichever replica this is.
+    pub fn new(from: Offset, isolation: Isolation, bytes_max: u64) -> Self {
+        Self {
+            from,
+            isolation,
+            upto: None,
+            bytes_max,
+            at_least_one: true,
+            claimed_epoch: None,
+            last_fetched_epoch: None,
+            from_followers: true,
+        }
+    }
+}
+
+/// What may be read of what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readable {
+    /// All below.
+    Upto(Offset),
+    /// Nothing for now.
+    Nothing,
+    /// Nothing: see [`ReadOutcome::diverging`].
+    Diverging(LeaderEpoch, Offset),
+}
+
+/// Decides what may be read, as of `bounds`. `leads`: this node leads the partition, so that no other one may have what
+/// lies behind this log's end.
+///
+/// # Errors
+/// Nothing may, or there is no such offset.
+pub(crate) fn readable(
+    reader: &PartitionReader<NodeDisk>,
+    bounds: &Bounds,
+    terms: &ReadTerms,
+    leads: impl Fn() -> bool,
+) -> Result<Readable, ReadFailure> {
+    if !terms.from_followers && !leads() {
+        return Err(ReadFailure::NotLeader);
+    }
+    check_epoch(reader, terms.claimed_epoch)?;
+    let from = terms.from;
+    // The reader's log and this one have parted if this one ended that epoch before the reader's position.
+    let last = terms.last_fetched_epoch;
+    let ended = last.and_then(|epoch| Some((epoch, epoch_end(reader, epoch, bounds.log_end)?)));
+    if let Some((epoch, (newest, end))) = ended
+        && (newest < epoch || end < from)
+    {
+        return Ok(Readable::Diverging(newest, end));
+    }
+    // What lies beyond a follower's end, its leader may have.
+    if from < bounds.log_start || (from > bounds.log_end && leads()) {
+        return Err(ReadFailure::OutOfRange);
+    }
+    let end = bounds.end(terms.isolation);
+    let upto = terms.upto.map_or(end, |upto| upto.min(end));
+    if from >= upto || (terms.bytes_max == 0 && !terms.at_least_one) {
+        return Ok(Readable::Nothing);
+    }
+    Ok(Readable::Upto(upto))
+}
+
+fn check_epoch(
+    reader: &PartitionReader<NodeDisk>,
+    claimed: Option<LeaderEpoch>,
+) -> Result<(), EpochMismatch> {
+    let current = reader.epoch();
+    match claimed {
+        Some(claimed) if claimed < current => Err(EpochMismatch::Fenced),
+        Some(claimed) if claimed > current => Err(EpochMismatch::Unknown),
+        _ => Ok(()),
     }
 }
 
@@ -104,6 +186,12 @@ pub enum EpochMismatch {
 /// Why nothing was read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadFailure {
+    /// Another node leads the partition, or none.
+    #[error("this node does not lead the partition")]
+    NotLeader,
+    /// The reader knows another epoch.
+    #[error(transparent)]
+    Epoch(#[from] EpochMismatch),
     /// Before the log start, or behind the end of the leader's log.
     #[error("there is no such offset")]
     OutOfRange,
@@ -119,46 +207,30 @@ pub enum ReadFailure {
 }
 
 impl PartitionHandle {
-    /// The order matters: the log start may move up to the high watermark, never beyond one that is read later. So may the last
-    /// stable offset.
+    /// What can be read at this moment.
     pub fn bounds(&self) -> Bounds {
-        let log_start = self.reader.log_start();
-        let last_stable_offset = self.reader.last_stable_offset();
-        let high_watermark = self.reader.high_watermark().offset();
-        Bounds { log_start, last_stable_offset, high_watermark, log_end: self.reader.log_end().offset() }
+        Bounds::of(&self.reader)
     }
 
     /// Compares the epoch that a reader believes in, if it does in any.
     pub fn check_epoch(&self, claimed: Option<LeaderEpoch>) -> Result<(), EpochMismatch> {
-        let current = self.reader.epoch();
-        match claimed {
-            Some(claimed) if claimed < current => Err(EpochMismatch::Fenced),
-            Some(claimed) if claimed > current => Err(EpochMismatch::Unknown),
-            _ => Ok(()),
-        }
+        check_epoch(&self.reader, claimed)
     }
 
-    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first (`tailrace.read.verify.after.ms`).
+    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first
+    /// (`tailrace.read.verify.after.ms`).
     pub fn read(&self, caller: &Caller, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
         let bounds = self.bounds();
         let outcome =
             ReadOutcome { bounds, slice: None, aborted: Vec::new(), has_more: false, diverging: None };
         let from = terms.from;
-        let diverging =
-            terms.last_fetched_epoch.and_then(|epoch| self.diverging(epoch, from, bounds.log_end));
-        if diverging.is_some() {
-            return Ok(ReadOutcome { diverging, ..outcome });
-        }
-        // What lies beyond a follower's end, its leader may have.
-        let is_beyond = from > bounds.log_end && self.leads().is_some();
-        if from < bounds.log_start || is_beyond {
-            return Err(ReadFailure::OutOfRange);
-        }
-        let end = bounds.end(terms.isolation);
-        let upto = terms.upto.map_or(end, |upto| upto.min(end));
-        if from >= upto || (terms.bytes_max == 0 && !terms.at_least_one) {
-            return Ok(outcome);
-        }
+        let upto = match readable(&self.reader, &bounds, terms, || self.leads().is_some())? {
+            Readable::Upto(upto) => upto,
+            Readable::Nothing => return Ok(outcome),
+            Readable::Diverging(epoch, end) => {
+                return Ok(ReadOutcome { diverging: Some((epoch, end)), ..outcome });
+            }
+        };
         let (bytes_max, at_least_one) = (terms.bytes_max, terms.at_least_one);
         let read = match terms.isolation {
             Isolation::TxnCommitted => self.reader.read_committed(from, upto, bytes_max, at_least_one),
@@ -192,24 +264,18 @@ impl PartitionHandle {
         }
     }
 
-    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as an index, which is
-    /// built again.
+    /// The damaged range that a read from `from` on has failed at; `None` if `error` tells of something else, such as
+    /// an index, which is built again.
     fn damage_met(&self, from: Offset, error: &LogError) -> Option<DamagedRange> {
         let LogError::Damaged { file, position, .. } = error else { return None };
         let range = self.reader.log().damaged().into_iter().find(|range| range.end_offset > from)?;
         (range.damage.file == *file && range.damage.position == *position).then_some(range)
     }
-
-    /// The reader's log and this one have parted if this one ended that epoch before the reader's position.
-    fn diverging(&self, epoch: LeaderEpoch, from: Offset, log_end: Offset) -> Option<(LeaderEpoch, Offset)> {
-        let end = self.reader.log().epoch_end(epoch, log_end)?;
-        (end.0 < epoch || end.1 < from).then_some(end)
-    }
 }
 
 impl TopicTable {
-    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too. Readers do best to
-    /// go on behind the range.
+    /// True if no other replica can give back what is damaged: this is the only one, or the others have lost it too.
+    /// Readers do best to go on behind the range.
     pub fn has_lost(&self, handle: &PartitionHandle, range: &DamagedRange) -> bool {
         range.is_lost || self.has_only_copy(handle)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tailrace_config::{CompressionType, MessageTimestampType, TopicConfig};
 use tailrace_metadata::TopicImage;
 use tailrace_records::{AppendRules, Compression, CompressionLevels, TimestampType};
-use tailrace_types::{ReplicaId, TimestampMs, TopicId, TopicName};
+use tailrace_types::{ReplicaId, TimestampMs, TopicId, TopicName, TopicPartition};
 
 use crate::partitions::handle::PartitionHandle;
 
@@ -23,9 +23,20 @@ pub struct Offline {
     pub(crate) waits_for_room: bool,
 }
 
+/// Why a partition cannot be used here.
+#[derive(Clone, Copy, Debug)]
+pub enum NotHere<'a> {
+    /// The topic has no partition of this number.
+    NoSuchPartition,
+    /// Other nodes have it, or lead it.
+    Elsewhere,
+    /// It is this node's, and cannot be used at all.
+    Offline(&'a Offline),
+}
+
 /// One partition, usable or not.
 #[derive(Clone, Debug)]
-pub enum PartitionSlot {
+pub(crate) enum PartitionSlot {
     /// It works.
     Online(Arc<PartitionHandle>),
     /// It cannot be used.
@@ -60,7 +71,7 @@ pub struct Topic {
     /// `message.timestamp.type` is LogAppendTime.
     pub log_append_time: bool,
     /// By their numbers.
-    pub partitions: Vec<PartitionSlot>,
+    pub(crate) partitions: Vec<PartitionSlot>,
     compression: Option<Compression>,
 }
 
@@ -87,9 +98,48 @@ impl Topic {
         i32::try_from(self.partitions.len()).expect("partitions have numbers of 31 bits")
     }
 
-    /// The partition with this number, if the topic has it.
-    pub fn partition(&self, index: i32) -> Option<&PartitionSlot> {
+    /// True if the topic has a partition with this number, on whichever nodes.
+    pub fn has(&self, index: i32) -> bool {
+        self.slot(index).is_some()
+    }
+
+    fn slot(&self, index: i32) -> Option<&PartitionSlot> {
         self.partitions.get(usize::try_from(index).ok()?)
+    }
+
+    /// The partition with this number, of which this node has a replica, leading or not.
+    ///
+    /// # Errors
+    /// It has none that can be used.
+    pub fn here(&self, index: i32) -> Result<&Arc<PartitionHandle>, NotHere<'_>> {
+        match self.slot(index) {
+            Some(PartitionSlot::Online(handle)) => Ok(handle),
+            Some(PartitionSlot::Elsewhere) => Err(NotHere::Elsewhere),
+            Some(PartitionSlot::Offline(offline)) => Err(NotHere::Offline(offline)),
+            None => Err(NotHere::NoSuchPartition),
+        }
+    }
+
+    /// The partition with this number, which this node leads.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn led(&self, index: i32) -> Result<&Arc<PartitionHandle>, NotHere<'_>> {
+        self.here(index).and_then(|handle| handle.leads().map(|_| handle).ok_or(NotHere::Elsewhere))
+    }
+
+    /// The partitions of which this node has a replica that can be used.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
+        self.partitions.iter().filter_map(PartitionSlot::handle)
+    }
+
+    /// Those that cannot be used, and why.
+    pub(crate) fn offline(&self) -> impl Iterator<Item = (TopicPartition, &Offline)> {
+        let all = self.partitions.iter().zip(self.image.topic_partitions());
+        all.filter_map(|(slot, id)| match slot {
+            PartitionSlot::Offline(offline) => Some((id, offline)),
+            PartitionSlot::Online(_) | PartitionSlot::Elsewhere => None,
+        })
     }
 
     /// The codec that the topic's settings ask for; `None` if they leave it to the producer or want none.
@@ -171,7 +221,7 @@ impl TopicTable {
 
     /// All partitions that are online.
     pub(crate) fn online(&self) -> impl Iterator<Item = &Arc<PartitionHandle>> {
-        self.iter().flat_map(|topic| &topic.partitions).filter_map(PartitionSlot::handle)
+        self.iter().flat_map(|topic| topic.online())
     }
 
     pub(crate) fn insert(&mut self, topic: Topic) {

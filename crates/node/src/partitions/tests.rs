@@ -5,9 +5,12 @@ use std::sync::Arc;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::{AppendError, TransactionMarker};
-use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
+use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId};
 
-use super::{AppendFailure, PartitionHandle, PartitionSlot, WaitOutcome, append, append_marker};
+use super::{
+    AppendFailure, EpochMismatch, Isolation, PartitionHandle, ReadFailure, ReadTerms, WaitOutcome, append,
+    append_marker,
+};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::start::RunningNode;
@@ -30,10 +33,7 @@ impl Rig {
         let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
         node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let topic = node.topics().by_name("t").unwrap();
-        let Some(PartitionSlot::Online(handle)) = topic.partition(0) else {
-            panic!("the partition is offline")
-        };
-        let rig = Self { handle: Arc::clone(handle), running, node, _folder: folder };
+        let rig = Self { handle: Arc::clone(topic.here(0).unwrap()), running, node, _folder: folder };
         rig.store(BatchOptions::default(), "first").await;
         rig
     }
@@ -78,6 +78,44 @@ impl Rig {
         };
         append_marker(&self.node, Caller::internal(), &self.handle, marker, None).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_believes_in_another_epoch_reads_nothing() {
+    let rig = Rig::start().await;
+    let current = rig.handle.reader.epoch().get();
+    let read = |claimed| {
+        let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
+        let terms = ReadTerms { claimed_epoch: Some(LeaderEpoch(claimed)), from_followers: false, ..terms };
+        rig.handle.read(Caller::internal(), &terms).map(|outcome| outcome.slice.is_some())
+    };
+    assert!(read(current).unwrap());
+    assert!(matches!(read(current - 1), Err(ReadFailure::Epoch(EpochMismatch::Fenced))));
+    assert!(matches!(read(current + 1), Err(ReadFailure::Epoch(EpochMismatch::Unknown))));
+    rig.running.stop().await;
+}
+
+/// The log learns of an epoch with its first record, readers know of it before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_the_epoch_has_no_records() {
+    let Rig { running, node, handle, _folder: folder } = Rig::start().await;
+    let written = handle.reader.epoch();
+    drop((node, handle));
+    running.stop().await;
+    let running = start_in(&folder, &[]).await;
+    let handle = running.node().topics().by_name("t").unwrap().here(0).unwrap().clone();
+    let current = handle.reader.epoch();
+    assert!(current > written);
+    let read = |from, epoch| {
+        let terms = ReadTerms::new(Offset(from), Isolation::HighWatermark, 1);
+        let terms = ReadTerms { last_fetched_epoch: Some(epoch), ..terms };
+        handle.read(Caller::internal(), &terms).map(|outcome| outcome.diverging).map_err(|e| e.to_string())
+    };
+    for epoch in [written, current] {
+        assert_eq!(read(1, epoch), Ok(None), "{epoch}");
+        assert_eq!(read(5, epoch), Ok(Some((epoch, Offset(1)))), "{epoch}");
+    }
+    running.stop().await;
 }
 
 /// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.
@@ -141,7 +179,7 @@ async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     };
     assert!(reason.contains(invariant), "{reason}");
     let other = rig.node.topics().by_name("u").unwrap();
-    let Some(PartitionSlot::Online(other)) = other.partition(0) else { panic!("the partition is offline") };
+    let other = other.here(0).unwrap();
     append(&rig.node, Caller::internal(), other, batch(), now, WantedBy::NOBODY).await.unwrap();
     assert_eq!(rig.running.stop().await, 0);
 }

@@ -19,7 +19,6 @@ use crate::disk::NodeDisk;
 use crate::node::Node;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
-use crate::partitions::table::PartitionSlot;
 
 /// Time between two looks for replicas that have stopped on a full disk.
 const REVIVE_LOOK: Duration = Duration::from_secs(2);
@@ -175,10 +174,9 @@ async fn open_waiting(node: &Arc<Node>) -> bool {
     }
     let topics = Arc::clone(&node.topics());
     for topic in topics.iter() {
-        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
+        for (id, offline) in topic.offline() {
             let group = RaftGroup { topic: topic.id, partition: id.partition };
-            let waits = matches!(slot, PartitionSlot::Offline(offline) if offline.waits_for_room);
-            if waits && !node.controller.open_waiting(group, node.now()).await {
+            if offline.waits_for_room && !node.controller.open_waiting(group, node.now()).await {
                 return false;
             }
         }

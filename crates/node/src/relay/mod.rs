@@ -1,244 +1,243 @@
-//! Batches to the leader of their partition, wherever that is, stored once: `append` for those who do not care which node leads.
+//! Batches for whichever node leads their partition: [`store`] for those who do not care which that is.
 //!
-//! Where several nodes may lead a partition, each node is an idempotent producer to it: its batches carry a producer id from the
-//! controller and sequences, which the partition's replicated state remembers. A request whose answer is lost, or whose leader
-//! is deposed, is put again unchanged, to the node that leads then; what is stored already is recognised. So it is also where this node
-//! leads now: it may not any more when the batch is to be committed. One request of a partition is
-//! under way at a time, with as many batches as are remembered. `queue`: what waits. `serve`: the leader's side. `wire`: the bytes.
+//! The rule: where this node has the only replica, a batch is appended, and what follows it need not wait. Everywhere
+//! else several nodes may lead, and each node is an idempotent producer to the partition: its batches carry a producer
+//! id from the controller and sequences, which the partition's replicated state remembers. A request whose answer is
+//! lost, or whose leader is deposed, is put again unchanged, to the node that leads then; what is stored already is
+//! recognised. So it is also where this node leads now: it may not any more when the batch is to be committed. One
+//! request of a partition is under way at a time, with as many batches as are remembered.
+//!
+//! `build`: when a worker compresses. `queue`: what waits. `leader`: how it is put to the leader. `serve`: the leader's
+//! side. `wire`: the bytes.
 
+mod build;
+mod failure;
+mod leader;
 mod queue;
 mod serve;
 mod wire;
 
 use std::sync::Arc;
-use tailrace_env::time::{Duration, Instant};
-use tailrace_env::{select, task, time};
 
-use bytes::Bytes;
 use tailrace_env::sync::oneshot;
-use tailrace_records::BatchBuilder;
-use tailrace_types::{NodeId, Offset, ProducerEpoch, RaftGroup};
+use tailrace_env::task;
+use tailrace_records::{BatchBuilder, Validated};
+use tailrace_replication::Appended;
+use tailrace_types::{Offset, PartitionId, RaftGroup, TimestampMs};
 
-pub use self::queue::NotRelayed;
-use self::queue::{Item, Producer, Pushed, Waiter};
-pub(crate) use self::queue::{Relay, Told};
+use self::build::{Building, build};
+pub use self::failure::NotStored;
+use self::queue::Queued;
+pub(crate) use self::queue::Relay;
+pub use self::queue::Told;
 pub(crate) use self::serve::serve;
-use self::serve::store_here;
-use self::wire::StoreAnswer;
 use crate::caller::Caller;
-use crate::deadlines::RELAY_TIMEOUT;
 use crate::node::Node;
-use crate::retry::Pauses;
-pub use tailrace_env::task::stopped;
-pub use tailrace_peers::RequestKind;
+use crate::partitions::{NotHere, PartitionHandle, Topic, WaitOutcome, append};
 
-/// Batches above this size are compressed on a worker thread: it takes longer than an event loop may be kept from its other
-/// connections.
-const COMPRESS_INLINE_BYTES: usize = 32 * 1024;
+/// What is to be stored, and where.
+#[derive(Debug)]
+pub struct Batch<'t> {
+    /// The topic.
+    pub topic: &'t Arc<Topic>,
+    /// The partition of it.
+    pub partition: PartitionId,
+    /// The records: one at least.
+    pub builder: BatchBuilder,
+    /// The time.
+    pub now: TimestampMs,
+}
 
-/// Before a request is put again.
-const PAUSES: Pauses = Pauses::doubling(Duration::from_millis(10), Duration::from_millis(200));
+/// What became of a batch so far.
+#[derive(Debug)]
+pub enum Stored<'t> {
+    /// It is in the log of this node, which has the only replica. What is stored next comes behind it.
+    Here(StoredHere<'t>),
+    /// It is offered to the leader. This ends once the waiter has been told, also if it never will be.
+    UnderWay(oneshot::Receiver<()>),
+}
 
-/// Time between two looks whether another node leads, while one does not answer.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// A batch in the log of this node.
+#[derive(Debug)]
+pub struct StoredHere<'t> {
+    partition: &'t Arc<PartitionHandle>,
+    appended: Appended,
+    /// The bytes that it has there.
+    pub bytes: u64,
+}
 
-/// Queues a batch for one partition. It is offered to its leader until the caller's deadline. `told` hears where it
-/// begins once it is committed, or why it is not. What comes back ends after that. Batches of one partition are stored
-/// in the order of these calls.
-pub fn append(
+impl StoredHere<'_> {
+    /// The offset of its first record.
+    pub fn first(&self) -> Offset {
+        self.appended.base_offset
+    }
+
+    /// What it waits for to be as durable as its topic promises. `None` if it is.
+    pub fn committing(&self) -> Option<Committing> {
+        self.partition.wait_committed(&self.appended).map(Committing)
+    }
+}
+
+/// A batch that is in a log, and not committed yet.
+#[derive(Debug)]
+pub struct Committing(oneshot::Receiver<WaitOutcome>);
+
+impl Committing {
+    /// Waits until it is.
+    ///
+    /// # Errors
+    /// It is not, or nobody knows.
+    pub async fn committed(self) -> Result<(), NotStored> {
+        NotStored::of_wait(self.0.await.ok())
+    }
+}
+
+/// Stores a batch in its partition, wherever that is led. Batches of one partition are stored in the order of these
+/// calls, if what comes back is waited for before the next one.
+///
+/// A batch that has to go by way of the leader is offered to it until the caller's deadline, or for as long as the
+/// settings say (`tailrace.nats.capture.forward.timeout.ms`). Only then `waiter` is called, for who is told what became
+/// of it.
+///
+/// # Errors
+/// It is not stored, and not under way.
+pub fn store<'t, W: FnOnce() -> Told>(
+    node: &'t Arc<Node>,
+    caller: &'t Caller,
+    batch: Batch<'t>,
+    waiter: W,
+) -> impl Future<Output = Result<Stored<'t>, NotStored>> {
+    let Batch { topic, partition, builder, now } = batch;
+    // Before anything is waited for, so that a connection's task keeps no room for the waiter.
+    let road = match only_replica(node, topic, partition) {
+        Ok(Some(partition)) => Ok(Road::Here(partition, builder)),
+        Ok(None) => {
+            let group = RaftGroup { topic: topic.id, partition };
+            relay(node, caller, group, builder, waiter).map(Road::UnderWay)
+        }
+        Err(failure) => Err(failure),
+    };
+    async move {
+        let (partition, builder) = match road? {
+            Road::Here(partition, builder) => (partition, builder),
+            Road::UnderWay(done) => return Ok(Stored::UnderWay(done)),
+        };
+        let built = match build(builder, BatchBuilder::build_with_header) {
+            Building::Done(built) => Ok(built),
+            Building::OnWorker(worker) => worker.await,
+        };
+        let (header, bytes) = built.map_err(|error| {
+            tracing::error!(partition = %partition.id, %error, "building a batch panicked");
+            NotStored::Panicked
+        })?;
+        if bytes.len() > topic.batch_bytes_max() {
+            return Err(NotStored::TooLarge);
+        }
+        let size = bytes.len() as u64;
+        let wanted = node.taps.wanted(topic, node.relay.known_to);
+        let appended = append(node, caller, partition, Validated { header, bytes }, now, wanted).await?;
+        Ok(Stored::Here(StoredHere { partition, appended, bytes: size }))
+    }
+}
+
+/// Where a batch goes.
+enum Road<'t> {
+    Here(&'t Arc<PartitionHandle>, BatchBuilder),
+    UnderWay(oneshot::Receiver<()>),
+}
+
+/// The partition, if this node has the only replica of it. `None`: its leader is to be asked, which may be this node.
+fn only_replica<'t>(
+    node: &Node,
+    topic: &'t Topic,
+    partition: PartitionId,
+) -> Result<Option<&'t Arc<PartitionHandle>>, NotStored> {
+    match topic.here(partition.0) {
+        Ok(partition) if !partition.is_replica() => Ok(Some(partition)),
+        Err(NotHere::NoSuchPartition) => Err(NotStored::NoSuchPartition),
+        Ok(_) | Err(NotHere::Elsewhere | NotHere::Offline(_)) if !node.is_alone() => Ok(None),
+        Err(NotHere::Offline(offline)) => Err(NotStored::Offline(Arc::clone(&offline.reason))),
+        // Nobody else is there.
+        Ok(_) | Err(NotHere::Elsewhere) => Err(NotStored::NoSuchPartition),
+    }
+}
+
+/// Queues it for the leader of its partition.
+fn relay(
     node: &Arc<Node>,
     caller: &Caller,
     group: RaftGroup,
     builder: BatchBuilder,
-    told: Told,
-) -> Option<oneshot::Receiver<()>> {
-    let deadline = caller.deadline().unwrap_or_else(|| Instant::now() + RELAY_TIMEOUT);
-    match node.relay.push(group, builder, deadline, told) {
-        Pushed::Waits { starts, done } => {
-            if starts {
-                task::spawn(run(Arc::clone(node), group));
-            }
-            Some(done)
-        }
-        Pushed::Full(told) => {
-            tracing::debug!(%caller, %group, "a batch for the leader of its partition is refused: too many wait");
-            told(Err(NotRelayed::QueueFull));
-            None
-        }
+    waiter: impl FnOnce() -> Told,
+) -> Result<oneshot::Receiver<()>, NotStored> {
+    let queued = node.relay.push(group, builder, caller.deadline(), waiter).inspect_err(|_| {
+        tracing::debug!(%caller, %group, "a batch for the leader of its partition is refused: too many wait");
+    })?;
+    let Queued { starts, done } = queued;
+    if starts {
+        task::spawn(leader::run(Arc::clone(node), group));
     }
+    Ok(done)
 }
 
-/// Relays what waits for one partition, until there is nothing.
-async fn run(node: Arc<Node>, group: RaftGroup) {
-    let mut stopping = node.stopping.subscribe();
-    while let Some((items, producer)) = node.relay.take(group) {
-        let under_way = node.relay.under_way(group, items.iter().map(|item| item.waiter.bytes).sum());
-        select! {
-            () = relay(&node, group, items, producer) => {}
-            // Those who wait are about to be closed.
-            () = stopped(&mut stopping) => node.relay.set_producer(group, None),
+#[cfg(test)]
+mod tests {
+    use tailrace_metadata::{Command, CreateTopic, Requester};
+    use tailrace_records::{BatchOptions, Compression};
+    use tailrace_types::TopicId;
+
+    use super::*;
+    use crate::testing::start_in;
+
+    fn builder(values: &[&[u8]], compression: Compression) -> BatchBuilder {
+        let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
+        for value in values {
+            builder.push(TimestampMs(1), None, Some(value), &[]).unwrap();
         }
-        under_way.end();
+        builder
     }
-}
 
-/// Batches as they are sent.
-struct Prepared {
-    batches: Vec<Bytes>,
-    deadline: Instant,
-}
-
-async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: Option<Producer>) {
-    let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
-    let (builders, waiters): (Vec<_>, Vec<_>) =
-        items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
-    // Until this is done, nothing is known of the producer: what is given up may be stored or not.
-    node.relay.set_producer(group, None);
-    let producer = match producer {
-        Some(producer) => producer,
-        None => match new_producer(node, deadline).await {
-            Ok(producer) => producer,
-            Err(failure) => return fail(waiters, &failure),
-        },
-    };
-    let Some((batches, producer)) = build(builders, producer).await else {
-        return fail(waiters, &NotRelayed::Failed);
-    };
-    match put(node, group, &Prepared { batches, deadline }).await {
-        Ok(StoreAnswer::Stored(stored)) if stored.len() == waiters.len() => {
-            node.relay.set_producer(group, Some(producer));
-            tell(waiters, &stored);
-        }
-        Ok(StoreAnswer::Refused { stored, reason }) => {
-            let mut told = waiters;
-            let refused = told.split_off(stored.len().min(told.len()));
-            tell(told, &stored);
-            fail(refused, &NotRelayed::Refused(reason));
-        }
-        Ok(_) => fail(waiters, &NotRelayed::Unanswered("the leader's answer makes no sense".to_owned())),
-        Err(failure) => fail(waiters, &failure),
+    /// Nobody is told by way of the queue.
+    fn nobody() -> Told {
+        panic!("it needs no leader")
     }
-}
 
-async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, NotRelayed> {
-    let mut retry = PAUSES.until(deadline);
-    loop {
-        let work = Arc::clone(node);
-        // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
-        let id =
-            task::spawn(
-                async move { work.controller.next_producer_id(&work.producer_ids, work.now()).await },
-            );
-        let reason = match time::timeout_at(deadline, id).await {
-            Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0 }),
-            Ok(Ok(Err(error))) => error.to_string(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => "the controller does not answer".to_owned(),
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_only_replica_takes_batches_itself_and_says_at_once_what_it_does_not_take() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let running = start_in(&folder, &[]).await;
+        let (node, caller) = (running.node(), Caller::internal());
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+        node.execute(caller, Command::CreateTopic(create)).await.unwrap();
+        let topic = node.topics().by_name("t").unwrap();
+        let batch = |partition, builder| Batch {
+            topic: &topic,
+            partition: PartitionId(partition),
+            builder,
+            now: TimestampMs(1),
         };
-        if !retry.pause().await {
-            return Err(NotRelayed::NoLeader(reason));
-        }
-    }
-}
-
-/// Builds the batches of a producer, and says with which sequence it goes on. `None` if a worker panicked.
-async fn build(builders: Vec<BatchBuilder>, producer: Producer) -> Option<(Vec<Bytes>, Producer)> {
-    let bytes: usize = builders.iter().map(BatchBuilder::bytes_estimate).sum();
-    let work = move || {
-        let mut next = producer;
-        let batches = builders.into_iter().map(|builder| {
-            let first = next.next_sequence;
-            next.next_sequence += i32::try_from(builder.len()).unwrap_or(i32::MAX);
-            builder.of_producer(next.id, ProducerEpoch(0), first).build()
-        });
-        (batches.collect(), next)
-    };
-    if bytes > COMPRESS_INLINE_BYTES {
-        return task::spawn_blocking(work).await.ok();
-    }
-    Some(work())
-}
-
-/// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<StoreAnswer, NotRelayed> {
-    let mut retry = PAUSES.until(prepared.deadline);
-    let mut reason = "no node leads the partition".to_owned();
-    let mut put_once = false;
-    let attempts = async {
-        loop {
-            if let Some(node) = leader(here, group) {
-                put_once = true;
-                match put_to(here, node, group, prepared).await {
-                    StoreAnswer::Again(why) => reason = why,
-                    answer => return Some(answer),
-                }
-                here.relay.retries.inc();
-            }
-            if !retry.pause().await {
-                return None;
+        // The second one is compressed on a worker.
+        let small = builder(&[b"a", b"b"], Compression::None);
+        let large = builder(&[&[b'x'; 100_000]], Compression::Zstd);
+        for (first, what) in [(0, small), (2, large)] {
+            let stored = store(node, caller, batch(0, what), nobody).await.unwrap();
+            let Stored::Here(stored) = stored else { panic!("{stored:?}") };
+            assert_eq!(stored.first(), Offset(first));
+            assert!((60..1000).contains(&stored.bytes), "{}", stored.bytes);
+            if let Some(committing) = stored.committing() {
+                committing.committed().await.unwrap();
             }
         }
-    };
-    match time::timeout_at(prepared.deadline, attempts).await {
-        Ok(Some(answer)) => Ok(answer),
-        Ok(None) | Err(_) if put_once => Err(NotRelayed::Unanswered(reason)),
-        Ok(None) | Err(_) => Err(NotRelayed::NoLeader(reason)),
-    }
-}
-
-/// The node that leads, as far as is known.
-fn leader(node: &Node, group: RaftGroup) -> Option<NodeId> {
-    if node.partition_of(group).is_some_and(|handle| handle.leads().is_some()) {
-        return Some(node.id());
-    }
-    // A partition with one replica is led where that is, and nobody says so.
-    let announced = node.links.leader(group).map(|leader| leader.replica.node());
-    announced.or_else(|| {
-        let image = node.image();
-        let partition = image.topic_by_id(group.topic)?.partition(group.partition)?;
-        match &partition.replicas[..] {
-            [only] => Some(only.node()),
-            _ => None,
+        let too_large = builder(&[&vec![b'x'; topic.batch_bytes_max()]], Compression::None);
+        let one = || builder(&[b"a"], Compression::None);
+        for (what, reason) in
+            [(batch(0, too_large), NotStored::TooLarge), (batch(1, one()), NotStored::NoSuchPartition)]
+        {
+            assert_eq!(store(node, caller, what, nobody).await.unwrap_err(), reason);
         }
-    })
-}
-
-/// One attempt. Ends early when another node is known to lead.
-async fn put_to(here: &Arc<Node>, node: NodeId, group: RaftGroup, prepared: &Prepared) -> StoreAnswer {
-    let again = |reason: &dyn std::fmt::Display| StoreAnswer::Again(reason.to_string());
-    if node == here.id() {
-        let (caller, batches) = (Caller::internal().clone(), prepared.batches.clone());
-        let stored = task::spawn(store_here(Arc::clone(here), caller, group, batches)).await;
-        return stored.unwrap_or_else(|error| again(&error));
-    }
-    let Some(peers) = here.links.peers() else { return again(&"the node is alone") };
-    let body = wire::encode_request(group, &prepared.batches);
-    let left = prepared.deadline.duration_since(Instant::now());
-    let moved = async {
-        loop {
-            time::sleep(POLL_INTERVAL).await;
-            if leader(here, group).is_some_and(|leader| leader != node) {
-                return;
-            }
-        }
-    };
-    select! {
-        answer = peers.request(node, RequestKind::Append, body, left) => match answer {
-            Ok(answer) => StoreAnswer::decode(answer).unwrap_or_else(|| again(&"the leader's answer makes no sense")),
-            Err(error) => again(&error),
-        },
-        () = moved => again(&"the partition has another leader since"),
-    }
-}
-
-fn tell(waiters: Vec<Waiter>, stored: &[Offset]) {
-    for (waiter, first) in waiters.into_iter().zip(stored) {
-        (waiter.told)(Ok(*first));
-    }
-}
-
-fn fail(waiters: Vec<Waiter>, failure: &NotRelayed) {
-    for waiter in waiters {
-        (waiter.told)(Err(failure.clone()));
+        topic.here(0).unwrap().abandon(crate::partitions::Ending::Deleted).await;
+        let gone = store(node, caller, batch(0, one()), nobody).await.unwrap_err();
+        assert_eq!(gone, NotStored::Gone);
+        running.stop().await;
     }
 }

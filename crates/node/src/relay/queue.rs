@@ -1,8 +1,9 @@
-//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the partition.
+//! What waits for the leader of one partition: batches in their order, and the producer that this node is to the
+//! partition.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tailrace_env::time::Instant;
+use tailrace_env::time::{Duration, Instant};
 
 use prometheus_client::metrics::counter::Counter;
 use tailrace_config::BrokerConfig;
@@ -10,36 +11,18 @@ use tailrace_env::sync::oneshot;
 use tailrace_records::BatchBuilder;
 use tailrace_types::{Offset, ProducerId, RaftGroup, Tally};
 
+use super::failure::NotStored;
 use super::wire::BATCHES_MAX;
 
 /// Bytes of batches that go in one request, unless a single one has more.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new producers.
+/// Partitions whose producers are remembered; with more, those that nothing waits for are forgotten, and get new
+/// producers.
 const IDLE_MAX: usize = 4096;
 
 /// A producer that gets near the end of its sequences is replaced by a new one.
 const SEQUENCE_MAX: i32 = i32::MAX / 2;
-
-/// Why a batch is not stored, as far as is known.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotRelayed {
-    /// Nothing was tried.
-    #[error("too much waits for the leaders of partitions on other nodes")]
-    QueueFull,
-    /// A task has ended without a result.
-    #[error("the server's own fault: a task has failed")]
-    Failed,
-    /// Nobody was asked to store it.
-    #[error("no leader of the partition was found in time: {0}")]
-    NoLeader(String),
-    /// It may be stored.
-    #[error("the leader of the partition did not answer in time, the batch may be stored: {0}")]
-    Unanswered(String),
-    /// The leader refuses it, for good.
-    #[error("{0}")]
-    Refused(String),
-}
 
 /// One batch.
 pub(super) struct Item {
@@ -49,7 +32,7 @@ pub(super) struct Item {
 }
 
 /// Hears where a batch begins once it is committed, or why it is not. Must not block.
-pub(crate) type Told = Box<dyn FnOnce(Result<Offset, NotRelayed>) + Send>;
+pub type Told = Box<dyn FnOnce(Result<Offset, NotStored>) + Send>;
 
 /// Somebody who waits for a batch.
 pub(super) struct Waiter {
@@ -60,8 +43,8 @@ pub(super) struct Waiter {
     _done: oneshot::Sender<()>,
 }
 
-/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows one that comes
-/// again.
+/// This node as a producer of one partition. Every batch that it writes gets the next sequence, so a partition knows
+/// one that comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) id: ProducerId,
@@ -81,6 +64,8 @@ pub(crate) struct Relay {
     queues: Mutex<HashMap<RaftGroup, Queue>>,
     waiting_bytes: Tally,
     bytes_max: u64,
+    /// How long a batch is offered to the leader of its partition, of a caller who does not say how long he waits.
+    timeout: Duration,
     /// The sink that knows what is relayed, since it comes from there.
     pub(super) known_to: Option<&'static str>,
     /// Requests that were put again.
@@ -93,12 +78,12 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-/// What [`Relay::push`] made of a batch.
-pub(super) enum Pushed {
-    /// It waits. `starts`: the caller has to start the partition's task. `done` ends when it has been told.
-    Waits { starts: bool, done: oneshot::Receiver<()> },
-    /// There is no room.
-    Full(Told),
+/// A batch that waits.
+pub(super) struct Queued {
+    /// The caller has to start the partition's task.
+    pub(super) starts: bool,
+    /// Ends when its waiter has been told.
+    pub(super) done: oneshot::Receiver<()>,
 }
 
 impl Relay {
@@ -108,32 +93,36 @@ impl Relay {
             queues: Mutex::default(),
             waiting_bytes: Tally::of("bytes that wait for the leaders of their partitions"),
             bytes_max: config.tailrace_nats_capture_forward_bytes_max,
+            timeout: Duration::from_millis(config.tailrace_nats_capture_forward_timeout_ms),
             known_to,
             retries,
         }
     }
 
-    /// Takes a batch.
+    /// Takes a batch, which waits until `deadline` at most.
+    ///
+    /// # Errors
+    /// There is no room.
     pub(super) fn push(
         &self,
         group: RaftGroup,
         builder: BatchBuilder,
-        deadline: Instant,
-        told: Told,
-    ) -> Pushed {
+        deadline: Option<Instant>,
+        waiter: impl FnOnce() -> Told,
+    ) -> Result<Queued, NotStored> {
         let bytes = builder.bytes_estimate() as u64;
         let has_room = |waiting: u64| waiting == 0 || waiting + bytes <= self.bytes_max;
         if !self.waiting_bytes.add_if(bytes, has_room) {
-            return Pushed::Full(told);
+            return Err(NotStored::QueueFull);
         }
+        let deadline = deadline.unwrap_or_else(|| Instant::now() + self.timeout);
         let (sender, done) = oneshot::channel();
-        let waiter = Waiter { told, bytes, _done: sender };
+        let waiter = Waiter { told: waiter(), bytes, _done: sender };
         let item = Item { builder, deadline, waiter };
         let mut queues = self.lock();
         let queue = queues.entry(group).or_default();
         queue.waiting.push_back(item);
-        let starts = !std::mem::replace(&mut queue.running, true);
-        Pushed::Waits { starts, done }
+        Ok(Queued { starts: !std::mem::replace(&mut queue.running, true), done })
     }
 
     /// The next batches, and the producer that is to write them, if there is one. With `None` the task's work is over.
@@ -161,7 +150,7 @@ impl Relay {
         Some((items, producer))
     }
 
-    /// Takes note of the producer that the next batches are written by; `None` for a new one.
+    /// The next batches are written by this producer; `None` for a new one.
     pub(super) fn set_producer(&self, group: RaftGroup, producer: Option<Producer>) {
         if let Some(queue) = self.lock().get_mut(&group) {
             queue.producer = producer;
@@ -186,8 +175,8 @@ impl Relay {
     }
 }
 
-/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the next batch of
-/// the partition starts another task.
+/// Batches that are being relayed: their bytes are free when it is dropped. If that is before its end, by a panic, the
+/// next batch of the partition starts another task.
 pub(super) struct UnderWay<'a> {
     relay: &'a Relay,
     group: RaftGroup,
@@ -228,10 +217,7 @@ mod tests {
         let group = RaftGroup { topic: TopicId([1; 16]), partition: PartitionId(0) };
         let push = || {
             let builder = BatchBuilder::new(BatchOptions::default());
-            match relay.push(group, builder, Instant::now(), Box::new(|_| {})) {
-                Pushed::Waits { starts, .. } => starts,
-                Pushed::Full(_) => panic!("there is room"),
-            }
+            relay.push(group, builder, None, || Box::new(|_| {})).expect("there is room").starts
         };
         assert!(push() && !push());
         let (items, _) = relay.take(group).unwrap();

@@ -11,7 +11,7 @@ use tailrace_types::RaftGroup;
 use super::wire::{self, StoreAnswer};
 use crate::caller::Caller;
 use crate::node::Node;
-use crate::partitions::{AppendFailure, PartitionHandle, PartitionSlot, Topic, WaitOutcome, append};
+use crate::partitions::{AppendFailure, PartitionHandle, Topic, WaitOutcome, append};
 use tailrace_peers::RequestError;
 
 /// Answers another node. What was begun is finished, whether it waits or not.
@@ -34,9 +34,8 @@ pub(super) async fn store_here(
     let Some(topic) = here.topics().by_id(group.topic.0) else {
         return StoreAnswer::Again("the node does not know the topic".to_owned());
     };
-    let handle = match topic.partition(group.partition.0) {
-        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Arc::clone(handle),
-        _ => return StoreAnswer::Again("another node leads the partition".to_owned()),
+    let Ok(handle) = topic.led(group.partition.0).map(Arc::clone) else {
+        return StoreAnswer::Again("another node leads the partition".to_owned());
     };
     let (appended, ended) = append_all(&here, &caller, &topic, &handle, batches).await;
     let mut stored = Vec::with_capacity(appended.len());

@@ -11,7 +11,7 @@ use super::pace::Limited;
 use super::{DamageFound, FOUND_MAX, NotRead, POLL_INTERVAL, Progress, Scrubber, Shared, repair};
 use crate::disk::NodeDisk;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::PartitionHandle;
 
 /// What a thread does for as long as the server runs.
 type Work = fn(&Shared, &Weak<Node>);
@@ -116,11 +116,7 @@ fn offline(node: &Node, wanted: Option<&str>) -> Vec<(String, String)> {
         topics.iter().filter(|topic| wanted.is_none_or(|wanted| topic.image.name.as_str() == wanted));
     let mut found = Vec::new();
     for topic in wanted {
-        for (slot, id) in topic.partitions.iter().zip(topic.image.topic_partitions()) {
-            if let PartitionSlot::Offline(offline) = slot {
-                found.push((id.to_string(), offline.reason.to_string()));
-            }
-        }
+        found.extend(topic.offline().map(|(id, offline)| (id.to_string(), offline.reason.to_string())));
     }
     found
 }

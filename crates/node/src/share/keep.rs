@@ -16,19 +16,18 @@ use super::settings::GroupSettings;
 use super::start::first_offset;
 use super::state;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, PartitionSlot};
+use crate::partitions::{NotHere, PartitionHandle};
 use tailrace_env::task::stopped;
 
 /// The partition that `key` names, if it can be used.
 pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
     let topics = node.topics();
     let topic = topics.by_id(key.topic.0).ok_or(ShareFailure::UnknownTopic)?;
-    match topic.partition(key.partition) {
-        Some(PartitionSlot::Online(handle)) if handle.leads().is_some() => Ok(Arc::clone(handle)),
-        Some(PartitionSlot::Online(_) | PartitionSlot::Elsewhere) => Err(ShareFailure::NotLeader),
-        Some(PartitionSlot::Offline(_)) => Err(ShareFailure::Offline),
-        None => Err(ShareFailure::UnknownPartition),
-    }
+    topic.led(key.partition).map(Arc::clone).map_err(|absent| match absent {
+        NotHere::Elsewhere => ShareFailure::NotLeader,
+        NotHere::Offline(_) => ShareFailure::Offline,
+        NotHere::NoSuchPartition => ShareFailure::UnknownPartition,
+    })
 }
 
 impl LivePartition {

@@ -17,10 +17,11 @@ pub(super) async fn first_offset(
     handle: &Arc<PartitionHandle>,
     settings: &GroupSettings,
 ) -> Result<Offset, ShareFailure> {
-    let latest = handle.reader.high_watermark().offset();
+    let bounds = handle.bounds();
+    let latest = bounds.high_watermark;
     match settings.beginning {
         ShareOffsetReset::Latest => Ok(latest),
-        ShareOffsetReset::Earliest => Ok(handle.reader.log_start()),
+        ShareOffsetReset::Earliest => Ok(bounds.log_start),
         ShareOffsetReset::ByDuration(duration) => {
             let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
             let since = TimestampMs(node.now().0.saturating_sub(ms));

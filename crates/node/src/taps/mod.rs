@@ -1,7 +1,7 @@
 //! Taps: those who hear of what is appended to topics once it is committed, without fetching it.
 //!
 //! A [`Sink`] is registered at the start, by a front. An append leaves the range of its offsets in the partition's queue
-//! ([`TapQueue`]) of each sink that wants the topic's records, under the partition's lock, so that ranges have the order of
+//! (`queue`) of each sink that wants the topic's records, under the partition's lock, so that ranges have the order of
 //! the log. One task for each queue with ranges in it waits until they are committed, reads them back from the log, and
 //! hands whole batches to the sink (`reader`).
 //!
@@ -104,7 +104,7 @@ pub struct WantedBy(u8);
 
 impl WantedBy {
     /// Nobody does.
-    pub const NOBODY: Self = Self(0);
+    pub(crate) const NOBODY: Self = Self(0);
 
     fn numbers(self) -> impl Iterator<Item = usize> {
         (0..SINKS_MAX).filter(move |number| self.0 & (1 << number) != 0)

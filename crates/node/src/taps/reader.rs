@@ -50,7 +50,8 @@ impl Taps {
     ) {
         for number in wanted.numbers() {
             let (sink, queue) = (&self.0[number].sink, self.queue(partition, number));
-            let held = partition.reader.last_stable_offset() < partition.reader.high_watermark().offset();
+            let bounds = partition.bounds();
+            let held = bounds.last_stable_offset < bounds.high_watermark;
             let skipped = queue.push(range, sink.budget(), held);
             if skipped > 0 {
                 sink.skipped(skipped);
@@ -125,9 +126,10 @@ async fn deliver(
         }
         // It is closed by nobody.
         let _permit = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
-        let upto = partition.reader.last_stable_offset().min(range.to);
+        let bounds = partition.bounds();
+        let upto = bounds.end(Isolation::TxnCommitted).min(range.to);
         // What retention has deleted meanwhile is gone.
-        at = at.max(partition.reader.log_start());
+        at = at.max(bounds.log_start);
         let read = match read(partition, at, upto).await {
             Err(skipped @ Skipped::Unread(ReadFailure::BeingExchanged)) => {
                 if !exchanged.pause().await {

@@ -29,7 +29,7 @@ impl Answers for ChangeKnown {
     }
 }
 
-/// Waits until all nodes that are there know of what was done here or by the controller, at most for [`CHANGE_KNOWN_TIMEOUT`].
+/// Waits until all nodes that are there know of what was done here or by the controller, for a few seconds at most.
 pub async fn known_to_all(here: &Arc<Node>, executed: &Executed) {
     let Some(peers) = here.links.peers() else { return };
     if executed.records.is_empty() {

@@ -10,7 +10,7 @@ use crate::ask::{AppendMarkers, Over};
 use crate::caller::Caller;
 use crate::coordinators::{append_any_marker, committed};
 use crate::node::Node;
-use crate::partitions::{AppendFailure, PartitionSlot};
+use crate::partitions::AppendFailure;
 
 impl Answers for AppendMarkers {
     async fn answer(self, node: &Arc<Node>, caller: &Caller) -> Over {
@@ -21,8 +21,7 @@ impl Answers for AppendMarkers {
         let (mut over, mut appended) = (BTreeSet::new(), Vec::new());
         for named in self.partitions {
             let topic = node.topics().by_name(&named.0);
-            let slot = topic.as_ref().and_then(|topic| topic.partition(named.1));
-            let Some(PartitionSlot::Online(handle)) = slot else { continue };
+            let Some(Ok(handle)) = topic.as_ref().map(|topic| topic.here(named.1)) else { continue };
             match append_any_marker(node, caller, handle, marker).await {
                 Ok(awaited) => appended.push((named, Arc::clone(handle), awaited)),
                 Err(failure) if is_of_an_earlier_producer(&failure) => drop(over.insert(named)),

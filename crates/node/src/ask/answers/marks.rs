@@ -12,7 +12,7 @@ use crate::node::Node;
 impl Answers for HighWatermarkOf {
     async fn answer(self, node: &Arc<Node>, _: &Caller) -> Option<i64> {
         let topic = node.topics().by_id(self.topic)?;
-        let handle = topic.partition(self.partition)?.handle()?;
+        let handle = topic.here(self.partition).ok()?;
         handle.leads()?;
         let high_watermark: Offset = handle.bounds().high_watermark;
         Some(high_watermark.get())

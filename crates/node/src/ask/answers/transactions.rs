@@ -21,7 +21,7 @@ impl EnterTransaction {
     fn known_partitions(&self, node: &Node) -> Result<BTreeSet<TopicPartition>, NotEntered> {
         let topics = node.topics();
         let known = |named: &NamedPartition| {
-            let is_there = topics.by_name(&named.0).is_some_and(|topic| topic.partition(named.1).is_some());
+            let is_there = topics.by_name(&named.0).is_some_and(|topic| topic.has(named.1));
             let unknown = || NotEntered::UnknownPartition(format!("{}-{}", named.0, named.1));
             named.partition().filter(|_| is_there).ok_or_else(unknown)
         };

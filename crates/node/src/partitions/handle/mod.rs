@@ -161,13 +161,13 @@ impl PartitionHandle {
     }
 
     /// The epoch in which this node leads the partition and takes appends. `None` if another one does, or none.
-    pub fn leads(&self) -> Option<LeaderEpoch> {
+    pub(crate) fn leads(&self) -> Option<LeaderEpoch> {
         let epoch = LeaderEpoch(self.leads.load(Ordering::Acquire));
         (epoch != LeaderEpoch::UNKNOWN).then_some(epoch)
     }
 
     /// True of one of several replicas; false of a partition that has and had one.
-    pub fn is_replica(&self) -> bool {
+    pub(crate) fn is_replica(&self) -> bool {
         self.replica.is_some()
     }
 

@@ -7,6 +7,8 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
+use crate::errors::CredentialError;
+
 const TEXT_BYTES: usize = 56;
 const RAW_BYTES: usize = 35;
 const USER: u8 = 20 << 3;
@@ -15,34 +17,27 @@ const USER: u8 = 20 << 3;
 const SIGNATURE_TEXT_MAX: usize = 128;
 
 /// A user's public key.
-pub(super) struct PublicKey([u8; 32]);
+pub(crate) struct PublicKey([u8; 32]);
 
 impl PublicKey {
     /// Reads `U...`.
     ///
     /// # Errors
     /// What is wrong with it. A seed (`SU...`) is not shown.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, CredentialError> {
         if text.starts_with("SU") {
-            return Err(
-                "this is a private seed: keep it secret, and give the public key, which begins with U"
-                    .to_owned(),
-            );
+            return Err(CredentialError::Seed);
         }
-        let raw =
-            base32(text).ok_or("expected a public user nkey: U and 55 more letters and digits of base32")?;
-        let (body, checksum) = raw.split_at(RAW_BYTES - 2);
-        if crc16(body).to_le_bytes() != checksum {
-            return Err("its checksum is wrong: a letter was changed".to_owned());
+        let raw = base32(text).ok_or(CredentialError::NotAKey)?;
+        let [kind, key @ .., low, high] = raw;
+        if crc16(&raw[..RAW_BYTES - 2]).to_le_bytes() != [low, high] {
+            return Err(CredentialError::Checksum);
         }
-        match body.split_first() {
-            Some((&USER, key)) => key.try_into().map(Self).map_err(|_| "it has the wrong length".to_owned()),
-            _ => Err("it is not a user's key: those begin with U".to_owned()),
-        }
+        if kind == USER { Ok(Self(key)) } else { Err(CredentialError::NotAUsersKey) }
     }
 
     /// True if `signature` (base64) is this key's over `nonce`.
-    pub(super) fn verifies(&self, nonce: &str, signature: &str) -> bool {
+    pub(crate) fn verifies(&self, nonce: &str, signature: &str) -> bool {
         if signature.len() > SIGNATURE_TEXT_MAX || nonce.is_empty() {
             return false;
         }

@@ -1,9 +1,8 @@
-//! What a user may publish and subscribe to: lists of patterns, allowed and denied, as nats-server has them.
+//! Rules: what a user may publish and subscribe to. They are lists of patterns, allowed and denied, as nats-server has
+//! them.
 //!
 //! One deliberate difference: there, a permission for `foo.*` also lets a subscription to `foo.>` in (its tokens are
 //! compared as literals), and so everything below. Here `>` is allowed by `>` only.
-
-use tailrace_env::time::Duration;
 
 /// Patterns of one list. Each check of a subject that is not cached looks at all of them.
 const PATTERNS_MAX: usize = 1024;
@@ -13,52 +12,63 @@ const PATTERN_BYTES_MAX: usize = 1024;
 
 /// How often, and for how long, a user may answer what was delivered to it. `None`: without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResponseLimits {
+pub struct ResponseLimits {
     /// Messages for each reply subject.
-    pub(crate) max: Option<u32>,
-    /// Time from the delivery on.
-    pub(crate) expires: Option<Duration>,
+    pub max: Option<u32>,
+    /// Milliseconds from the delivery on.
+    pub expires_ms: Option<u64>,
 }
 
 /// As nats-server's: one answer within two minutes.
 impl Default for ResponseLimits {
     fn default() -> Self {
-        Self { max: Some(1), expires: Some(Duration::from_secs(120)) }
+        Self { max: Some(1), expires_ms: Some(120_000) }
     }
+}
+
+/// What is wrong with an entry of a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RuleError {
+    #[error("a list has at most {PATTERNS_MAX} subjects")]
+    TooMany,
+    #[error("{text:?}: only subscriptions have queue groups")]
+    Queue { text: String },
+    #[error("{text:?} is not a valid subject")]
+    Subject { text: String },
 }
 
 /// A pattern, and for subscriptions perhaps the pattern of a queue group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+struct Entry {
     pattern: Box<[u8]>,
     queue: Option<Box<[u8]>>,
 }
 
 /// One list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entries(Vec<Entry>);
+pub(crate) struct Entries(Vec<Entry>);
 
 impl Entries {
     /// Adds `PATTERN`, or `PATTERN QUEUE` where `queues` says that this may be.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn push(&mut self, text: &str, queues: bool) -> Result<(), String> {
+    pub(crate) fn push(&mut self, text: &str, queues: bool) -> Result<(), RuleError> {
         if self.0.len() >= PATTERNS_MAX {
-            return Err(format!("a list has at most {PATTERNS_MAX} subjects"));
+            return Err(RuleError::TooMany);
         }
         let mut words = text.split_ascii_whitespace();
         let (pattern, queue) = (words.next().unwrap_or_default(), words.next());
         if queue.is_some() && !queues {
-            return Err(format!("{text:?}: only subscriptions have queue groups"));
+            return Err(RuleError::Queue { text: text.to_owned() });
         }
         for part in [Some(pattern), queue].into_iter().flatten() {
             if !is_pattern(part) {
-                return Err(format!("{part:?} is not a valid subject"));
+                return Err(RuleError::Subject { text: part.to_owned() });
             }
         }
         if words.next().is_some() || text.len() > PATTERN_BYTES_MAX {
-            return Err(format!("{text:?} is not a valid subject"));
+            return Err(RuleError::Subject { text: text.to_owned() });
         }
         let queue = queue.map(|queue| queue.as_bytes().into());
         self.0.push(Entry { pattern: pattern.as_bytes().into(), queue });
@@ -66,8 +76,8 @@ impl Entries {
     }
 
     /// The entries with and without a queue that match, as nats-server separates them.
-    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> FoundGrants<'a> {
-        let mut found = FoundGrants::default();
+    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> Found<'a> {
+        let mut found = Found::default();
         for entry in self.0.iter().filter(|entry| matches(&entry.pattern, subject, wild)) {
             match &entry.queue {
                 None => found.plain = true,
@@ -79,12 +89,12 @@ impl Entries {
 }
 
 #[derive(Default)]
-struct FoundGrants<'a> {
+struct Found<'a> {
     plain: bool,
     queues: Vec<&'a [u8]>,
 }
 
-impl FoundGrants<'_> {
+impl Found<'_> {
     fn has_queue(&self, queue: &[u8]) -> bool {
         self.queues.iter().any(|pattern| matches(pattern, queue, Wild::Literal))
     }
@@ -99,30 +109,36 @@ enum Wild {
     Everything,
 }
 
-/// Everything that one user may do. Without lists: all.
+/// Everything that one user may do with subjects. Without lists: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Grants {
+pub struct Rules {
     /// `None`: no list. An empty one allows nothing but responses.
-    pub(super) publish_allow: Option<Entries>,
-    pub(super) publish_deny: Entries,
-    pub(super) subscribe_allow: Option<Entries>,
-    pub(super) subscribe_deny: Entries,
-    pub(super) responses: Option<ResponseLimits>,
+    pub(crate) publish_allow: Option<Entries>,
+    pub(crate) publish_deny: Entries,
+    pub(crate) subscribe_allow: Option<Entries>,
+    pub(crate) subscribe_deny: Entries,
+    pub(crate) responses: Option<ResponseLimits>,
 }
 
-impl Grants {
+impl Rules {
+    /// How what was delivered may be answered, beside what may be published anyway. `None`: not at all.
+    pub fn responses(&self) -> Option<ResponseLimits> {
+        self.responses
+    }
+
     /// True if there is a list for publishing.
-    pub(super) fn restricts_publishing(&self) -> bool {
+    pub fn restricts_publishing(&self) -> bool {
         self.publish_allow.is_some() || !self.publish_deny.0.is_empty()
     }
 
-    /// Responses aside.
-    pub(super) fn may_publish(&self, subject: &[u8]) -> bool {
+    /// True if something may be published on `subject`, responses aside.
+    pub fn may_publish(&self, subject: &[u8]) -> bool {
         let allowed = self.publish_allow.as_ref().is_none_or(|list| list.find(subject, Wild::Literal).plain);
         allowed && !self.publish_deny.find(subject, Wild::Literal).plain
     }
 
-    pub(super) fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+    /// True if there may be a subscription to `pattern`, of a queue group or of none.
+    pub fn may_subscribe(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
         let allowed = self.subscribe_allow.as_ref().is_none_or(|list| {
             let found = list.find(pattern, Wild::Everything);
             match queue {
@@ -135,7 +151,7 @@ impl Grants {
     }
 
     /// True if nothing on `subject` may be delivered to a subscription of `queue`.
-    pub(super) fn denies(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
+    pub fn denies(&self, subject: &[u8], queue: Option<&[u8]>) -> bool {
         if self.subscribe_deny.0.is_empty() {
             return false;
         }
@@ -144,7 +160,7 @@ impl Grants {
     }
 
     /// True if deliveries to such a subscription have to be looked at: it is wider than something that is denied.
-    pub(super) fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
+    pub fn filters(&self, pattern: &[u8], queue: Option<&[u8]>) -> bool {
         let is_wild = pattern.split(|b| *b == b'.').any(|token| token == b"*" || token == b">");
         (is_wild || queue.is_some())
             && self.subscribe_deny.0.iter().any(|entry| collide(&entry.pattern, pattern))

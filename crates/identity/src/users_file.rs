@@ -17,21 +17,14 @@
 //! nkey = "U..."
 //! ```
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use tailrace_env::time::Duration;
-
 use serde::Deserialize;
 use serde::de::Error;
 use toml::Spanned;
 
-use super::error::AuthError;
-use super::grants::{Entries, Grants, ResponseLimits};
-use super::nkey::PublicKey;
-use super::users::{Proof, Users};
-
-/// Largest file of users that is read.
-const USERS_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+use crate::errors::UsersFileError;
+use crate::nkey::PublicKey;
+use crate::rules::{Entries, ResponseLimits, Rules};
+use crate::users::{Proof, Users};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,47 +97,28 @@ fn wrong<T>(spanned: &Spanned<T>, key: &str, reason: impl std::fmt::Display) -> 
     Wrong { at: spanned.span().start, reason: format!("{key}: {reason}") }
 }
 
-/// Adds the file's users to `users`.
-///
-/// # Errors
-/// The file cannot be read, or something in it is wrong.
-pub(super) fn load(users: &mut Users, path: PathBuf) -> Result<(), AuthError> {
-    let text = match read(&path) {
-        Ok(text) => text,
-        Err(error) => return Err(AuthError::Read { path, error }),
-    };
-    warn_if_open(&path);
-    let added = toml::from_str::<UsersFile>(&text)
-        .map_err(|error| Wrong {
-            at: error.span().map_or(0, |span| span.start),
-            reason: error.message().to_owned(),
+impl Users {
+    /// Adds the users of a file, which has this text.
+    ///
+    /// # Errors
+    /// What is wrong in it, and where.
+    pub fn read(&mut self, text: &str) -> Result<(), UsersFileError> {
+        let added = toml::from_str::<UsersFile>(text)
+            .map_err(|error| Wrong {
+                at: error.span().map_or(0, |span| span.start),
+                reason: error.message().to_owned(),
+            })
+            .and_then(|file| add_all(self, file));
+        added.map_err(|Wrong { at, reason }| {
+            let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
+            UsersFileError { line, reason }
         })
-        .and_then(|file| add_all(users, file));
-    added.map_err(|Wrong { at, reason }| {
-        let line = 1 + text.bytes().take(at).filter(|b| *b == b'\n').count();
-        AuthError::File { path, line, reason }
-    })
-}
-
-fn read(path: &Path) -> std::io::Result<String> {
-    let mut text = String::new();
-    let read = std::fs::File::open(path)?.take(USERS_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if read as u64 > USERS_FILE_BYTES_MAX {
-        return Err(std::io::Error::other(format!("it has more than {USERS_FILE_BYTES_MAX} bytes")));
-    }
-    Ok(text)
-}
-
-fn warn_if_open(path: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    if std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
-        tracing::warn!(path = %path.display(), "everybody on this machine may read or change the file of users");
     }
 }
 
 fn add_all(users: &mut Users, file: UsersFile) -> Result<(), Wrong> {
     let defaults = match &file.default_permissions {
-        Some(table) => grants(
+        Some(table) => rules(
             "default_permissions",
             table.publish.as_ref(),
             table.subscribe.as_ref(),
@@ -159,14 +133,14 @@ fn add_all(users: &mut Users, file: UsersFile) -> Result<(), Wrong> {
         add_user(users, user, defaults.as_ref())?;
     }
     if let Some(name) = &file.no_auth_user {
-        let user = users.by_name.get(name.get_ref().as_str());
+        let user = users.user(name.get_ref()).cloned();
         let user = user.ok_or_else(|| wrong(name, "no_auth_user", "there is no such user"))?;
-        users.guest = Some(user.principal.clone());
+        users.guest = Some(user);
     }
     Ok(())
 }
 
-fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Grants>) -> Result<(), Wrong> {
+fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Rules>) -> Result<(), Wrong> {
     let user = table.get_ref();
     let (name, proof) = match (&user.user, &user.nkey, &user.password) {
         (Some(name), None, Some(password)) => {
@@ -187,36 +161,36 @@ fn add_user(users: &mut Users, table: &Spanned<UserTable>, defaults: Option<&Gra
         }
         (None, None, _) => return Err(wrong(table, "users", "user or nkey is missing")),
     };
-    let own = grants("users", user.publish.as_ref(), user.subscribe.as_ref(), user.allow_responses.as_ref())?;
-    let grants = own.or_else(|| defaults.cloned());
-    users.add(name.get_ref(), proof, grants).map_err(|reason| wrong(name, "users", reason))
+    let own = rules("users", user.publish.as_ref(), user.subscribe.as_ref(), user.allow_responses.as_ref())?;
+    let rules = own.or_else(|| defaults.cloned());
+    users.add(name.get_ref(), proof, rules).map_err(|reason| wrong(name, "users", reason))
 }
 
 /// `None` if nothing is said of permissions.
-fn grants(
+fn rules(
     place: &str,
     publish: Option<&Spanned<Lists>>,
     subscribe: Option<&Spanned<Lists>>,
     allow_responses: Option<&Spanned<Responses>>,
-) -> Result<Option<Grants>, Wrong> {
+) -> Result<Option<Rules>, Wrong> {
     if publish.is_none() && subscribe.is_none() && allow_responses.is_none() {
         return Ok(None);
     }
-    let mut grants = Grants::default();
+    let mut rules = Rules::default();
     if let Some(lists) = publish {
-        (grants.publish_allow, grants.publish_deny) = both(&format!("{place}.publish"), lists, false)?;
+        (rules.publish_allow, rules.publish_deny) = both(&format!("{place}.publish"), lists, false)?;
     }
     if let Some(lists) = subscribe {
-        (grants.subscribe_allow, grants.subscribe_deny) = both(&format!("{place}.subscribe"), lists, true)?;
+        (rules.subscribe_allow, rules.subscribe_deny) = both(&format!("{place}.subscribe"), lists, true)?;
     }
     if let Some(responses) = allow_responses {
-        grants.responses = limits(responses, &format!("{place}.allow_responses"))?;
+        rules.responses = limits(responses, &format!("{place}.allow_responses"))?;
     }
-    if grants.responses.is_some() {
+    if rules.responses.is_some() {
         // As in nats-server: whoever may answer may, without a list, do nothing else.
-        grants.publish_allow.get_or_insert_default();
+        rules.publish_allow.get_or_insert_default();
     }
-    Ok(Some(grants))
+    Ok(Some(rules))
 }
 
 fn both(place: &str, lists: &Spanned<Lists>, queues: bool) -> Result<(Option<Entries>, Entries), Wrong> {
@@ -268,10 +242,10 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
     }
     match table.expires.as_deref() {
         None => {}
-        Some("never") => limits.expires = None,
+        Some("never") => limits.expires_ms = None,
         Some(text) => {
-            let expires = duration(text);
-            limits.expires = Some(expires.ok_or_else(|| {
+            let expires = duration_ms(text);
+            limits.expires_ms = Some(expires.ok_or_else(|| {
                 wrong(
                     responses,
                     key,
@@ -283,8 +257,8 @@ fn limits(responses: &Spanned<Responses>, key: &str) -> Result<Option<ResponseLi
     Ok(Some(limits))
 }
 
-/// A number and its unit.
-fn duration(text: &str) -> Option<Duration> {
+/// Milliseconds: a number and its unit.
+fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let unit_ms = match unit {
@@ -295,5 +269,5 @@ fn duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     let ms = number.parse::<u64>().ok()?.checked_mul(unit_ms)?;
-    (1..=86_400_000 * 366).contains(&ms).then(|| Duration::from_millis(ms))
+    (1..=86_400_000 * 366).contains(&ms).then_some(ms)
 }

@@ -1,0 +1,40 @@
+//! The file of users, as it lies on the disk: `tailrace_identity` knows what is in it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use tailrace_identity::{Users, UsersFileError};
+
+use super::error::AuthError;
+
+/// Largest file of users that is read.
+const USERS_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Adds the file's users to `users`. Blocks.
+///
+/// # Errors
+/// The file cannot be read, or something in it is wrong.
+pub(super) fn load(users: &mut Users, path: PathBuf) -> Result<(), AuthError> {
+    let text = match read(&path) {
+        Ok(text) => text,
+        Err(error) => return Err(AuthError::Read { path, error }),
+    };
+    warn_if_open(&path);
+    users.read(&text).map_err(|UsersFileError { line, reason }| AuthError::File { path, line, reason })
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path)?.take(USERS_FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if read as u64 > USERS_FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("it has more than {USERS_FILE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+fn warn_if_open(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    if std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o007 != 0) {
+        tracing::warn!(path = %path.display(), "everybody on this machine may read or change the file of users");
+    }
+}
