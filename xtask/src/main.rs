@@ -20,8 +20,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   prove subjects [--full | --miri]
                            models, histories and broken variants of the matcher; full: more of it, and its churn under ThreadSanitizer
                            and Miri (nightly Rust); miri: all its tests under Miri, which finds undefined behaviour (hours)
-  sim [--cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
-                           a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
+  sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
+                           nodes as they ship, a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md

@@ -1,10 +1,10 @@
-//! The simulator, over many seeds: of a whole cluster, of one replicated partition, and of bugs on purpose.
+//! The simulator, over many seeds: of nodes as they ship, of a whole cluster, of one replicated partition, and of bugs on purpose.
 
 use std::process::Command;
 
 use crate::run::{self, root};
 
-const USAGE: &str = "usage: cargo xtask sim [--cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
+const USAGE: &str = "usage: cargo xtask sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
                      [--without NUMBERS | --only NUMBERS]";
 
 #[derive(Default)]
@@ -42,6 +42,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         match name.as_str() {
+            "--nodes" => options.kinds.push("nodes"),
             "--cluster" => options.kinds.push("cluster"),
             "--group" => options.kinds.push("group"),
             "--bugs" => options.kinds.push("bugs"),
@@ -53,7 +54,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
         }
     }
     if options.kinds.is_empty() {
-        options.kinds = vec!["cluster", "group"];
+        options.kinds = vec!["nodes", "cluster", "group"];
     }
     Some(options)
 }

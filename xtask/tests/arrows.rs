@@ -24,7 +24,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("env", &[]),
     // The real world.
     ("runtime", &["env", "config", "log"]),
-    ("peers", &["env", "replication", "runtime"]),
+    // TLS over any stream of a world.
+    ("tls", &["env", "config"]),
+    ("peers", &["env", "replication", "tls"]),
     (
         "node",
         &["env", "coordination", "metadata", "config", "identity", "peers", "replication", "log", "records"],
@@ -35,7 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             "env",
             "node",
-            "runtime",
+            "tls",
             "kafka-wire",
             "coordination",
             "metadata",
@@ -51,7 +53,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "env",
             "node",
             "peers",
-            "runtime",
+            "tls",
             "nats-wire",
             "subjects",
             "metadata",
@@ -61,9 +63,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "records",
         ],
     ),
-    ("http", &["env", "node", "runtime"]),
+    ("http", &["env", "node", "tls"]),
     // The only one that knows all of them.
-    ("server", &["kafka", "nats", "http", "node", "runtime", "env", "config"]),
+    ("server", &["kafka", "nats", "http", "node", "tls", "runtime", "env", "config"]),
     ("sim", &["node", "env", "coordination", "metadata", "config", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
@@ -74,8 +76,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that may use tokio.
-const TOKIO: &[&str] = &["env", "runtime", "peers", "kafka", "nats", "http", "server", "bench", "tailrace"];
+/// Crates that may use tokio: what has no world of it (`env`), the real world, and programs.
+const TOKIO: &[&str] = &["env", "runtime", "server", "bench", "tailrace"];
+
+/// Crates that may use tokio's glue to TLS.
+const TOKIO_RUSTLS: &[&str] = &["tls", "tailrace"];
 
 #[test]
 fn only_the_listed_arrows_exist() {
@@ -100,6 +105,10 @@ fn only_the_listed_arrows_exist() {
             }
             let used = dependency["name"].as_str().unwrap();
             assert!(used != "tokio" || TOKIO.contains(&name), "{name} must not use tokio");
+            assert!(
+                used != "tokio-rustls" || TOKIO_RUSTLS.contains(&name),
+                "{name} must not use tokio-rustls"
+            );
             if dependency["path"].is_string() {
                 let used = short(used);
                 assert!(used == "types" || allowed.contains(&used), "{name} must not use {used}");
@@ -109,77 +118,81 @@ fn only_the_listed_arrows_exist() {
     assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
 }
 
-/// Rooms that wait, spawn and read clocks through `env` alone; and their files that hold sockets, which may use tokio for those.
-const OVER_ENV: &[(&str, &[&str])] = &[
-    ("identity", &[]),
-    ("node", &[]),
-    (
-        "peers",
-        &[
-            "accept.rs",
-            "handshake.rs",
-            "incoming.rs",
-            "outgoing.rs",
-            "port.rs",
-            "reader.rs",
-            "session.rs",
-            "stream.rs",
-            "tls.rs",
-        ],
-    ),
-    ("kafka", &["listener.rs", "outbox/plain.rs", "outbox/tls.rs"]),
-    ("nats", &["connection.rs", "input.rs", "listener.rs", "outbuf.rs", "secure.rs", "websocket/stream.rs"]),
-    ("http", &["lib.rs"]),
-];
+/// Rooms that wait, spawn, read clocks and hold connections through `env` alone.
+const OVER_ENV: &[&str] = &["identity", "node", "tls", "peers", "kafka", "nats", "http"];
 
-/// Parts of tokio that have no world: traits and sockets. Nothing that waits for time, or starts something.
-const OF_SOCKETS: &[&str] = &["tokio::io", "tokio::net", "tokio_rustls::"];
+/// It tells hyper the world's time in hyper's words.
+const TIME_OF_HYPER: &str = "http/src/timer.rs";
 
 #[test]
 fn node_and_fronts_use_the_world_through_env() {
     let mut seen = 0;
-    for (krate, with_sockets) in OVER_ENV {
+    for krate in OVER_ENV {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates").join(krate).join("src");
         for file in rust_files(&folder) {
-            let name = file.strip_prefix(&folder).unwrap().display().to_string();
-            let text = std::fs::read_to_string(&file).unwrap();
-            let found = world_without_env(&text, with_sockets.contains(&name.as_str()));
-            assert!(found.is_empty(), "{krate}/src/{name}: {found:?}: ask tailrace_env");
+            let name = format!("{krate}/src/{}", file.strip_prefix(&folder).unwrap().display());
+            let mut text = std::fs::read_to_string(&file).unwrap();
+            if name == TIME_OF_HYPER {
+                text = text.replace("std::time::Instant", "hyper's moments");
+            }
+            let found = world_without_env(&text);
+            assert!(found.is_empty(), "{name}: {found:?}: ask tailrace_env");
             seen += 1;
         }
     }
     assert!(seen > 200, "{seen} files were read");
 }
 
+/// What has a world, and is none of `env`. hyper's glue to tokio has timers and tasks under names of its own.
+const WORLDS: &[&str] = &[
+    "tokio::",
+    "use tokio",
+    "TokioTimer",
+    "TokioExecutor",
+    "std::time",
+    "std::thread",
+    "TcpStream",
+    "TcpListener",
+    "UdpSocket",
+];
+
 /// The lines that use a world without asking `env` for it. Tests are the world's own.
-fn world_without_env(text: &str, has_sockets: bool) -> Vec<String> {
+fn world_without_env(text: &str) -> Vec<String> {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut shipped = parts.next().unwrap_or_default().to_owned();
     // What stands behind the end of a module of tests is shipped.
     shipped.extend(parts.filter_map(|tests| Some(tests.split_once("\n}")?.1)));
     let code = shipped.lines().map(|line| line.split("//").next().unwrap_or_default());
     let is_bad = |line: &&str| {
-        let uses_tokio = line.contains("tokio::") || line.contains("use tokio");
-        let allowed = has_sockets && OF_SOCKETS.iter().any(|part| line.contains(part));
-        // Whether this thread unwinds is no question to a world.
-        let uses_thread = line.replace("std::thread::panicking", "").contains("std::thread");
-        (uses_tokio && !allowed) || line.contains("std::time") || uses_thread
+        // Whether this thread unwinds is no question to a world, and TLS is over any stream.
+        let line = line.replace("std::thread::panicking", "").replace("tokio_rustls", "");
+        WORLDS.iter().any(|part| line.contains(part))
     };
     code.filter(is_bad).map(str::to_owned).collect()
 }
 
 #[test]
-fn a_clock_a_task_and_a_thread_are_seen() {
-    for line in
-        ["use tokio::time;", "tokio::spawn(work);", "use std::time::Instant;", "std::thread::sleep(x);"]
-    {
-        assert_eq!(world_without_env(line, true), [line]);
+fn a_clock_a_task_a_thread_and_a_socket_are_seen() {
+    for line in [
+        "use tokio::time;",
+        "tokio::spawn(work);",
+        "use std::time::Instant;",
+        "std::thread::sleep(x);",
+        "use hyper_util::rt::{TokioIo, TokioTimer};",
+        "use tokio::net::TcpStream;",
+        "use std::net::{IpAddr, TcpListener};",
+    ] {
+        assert_eq!(world_without_env(line), [line]);
     }
     let behind = "#[cfg(test)]\nmod tests {\n    use tokio::time;\n}\nuse tokio::fs;";
-    assert_eq!(world_without_env(behind, false), ["use tokio::fs;"]);
-    assert!(world_without_env("use tokio::net::TcpStream;", true).is_empty());
-    assert_eq!(world_without_env("use tokio::net::TcpStream;", false).len(), 1);
-    assert!(world_without_env("use tailrace_env::time; // not tokio::time", false).is_empty());
+    assert_eq!(world_without_env(behind), ["use tokio::fs;"]);
+    for line in [
+        "use tailrace_env::time; // not tokio::time",
+        "use std::net::SocketAddr;",
+        "use tokio_rustls::TlsAcceptor;",
+    ] {
+        assert!(world_without_env(line).is_empty(), "{line}");
+    }
 }
 
 /// The files of a folder and of those in it, without those of tests.

@@ -1,22 +1,23 @@
-//! What a node asks of the world: time, timers, tasks, threads, random numbers, connections; and what it may take of it:
-//! processors ([`aside`]) and memory ([`budget`]).
+//! What a node asks of the world: time, timers, tasks, threads, random numbers, connections; and what it may take of
+//! it: processors ([`aside`]) and memory ([`budget`]).
 //!
 //! A node and the sessions of its fronts wait, spawn, read clocks, draw random numbers, listen and connect through this
 //! crate alone. The process runs in the real world, which `tailrace-runtime` implements on tokio. A simulated world can
 //! take its place without a change above: it implements [`World`].
 //!
 //! The world is ambient, as a runtime of tokio is: nobody hands it around. [`install`] sets that of the process, once.
-//! [`enter`] sets another one for a thread, which comes first. [`time`], [`task`], [`thread`], [`random`] and [`net`] ask
-//! the one that they find.
+//! [`enter`] sets another one for a thread, which comes first. [`time`], [`task`], [`thread`], [`random`] and [`net`]
+//! ask the one that they find.
 //!
-//! Channels, locks and the traits of byte streams have no world: [`sync`] and [`io`] are those of tokio, whose wakers work
-//! with every executor.
+//! Channels, locks and the traits of byte streams have no world: [`sync`] and [`io`] are those of tokio, whose wakers
+//! work with every executor.
 //!
 //! # Traps
 //!
-//! * [`select!`] looks at its branches in the order in which they stand, so that a run can be repeated. A branch that is
-//!   always ready starves those below it: what ends a loop stands first.
-//! * A thread that the world did not start has no tasks around it: what spawns from there takes a [`task::Spawner`] along.
+//! * [`select!`] looks at its branches in the order in which they stand, so that a run can be repeated. A branch that
+//!   is always ready starves those below it: what ends a loop stands first.
+//! * A thread that the world did not start has no tasks around it: what spawns from there takes a [`task::Spawner`]
+//!   along.
 
 #[doc(hidden)]
 pub use tokio as __tokio;

@@ -307,7 +307,8 @@ fn who_is_too_slow_is_dropped_and_who_panics_is_named() {
     assert_eq!(outcome, (true, Ok(7), true, true, 8));
 }
 
-/// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened when.
+/// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened
+/// when.
 fn talk() -> Vec<(Duration, String)> {
     const MANY: usize = 200_000;
     SmallWorld::new().run(async {

@@ -3,6 +3,8 @@
 //!
 //! Deliberately small: GET and HEAD, HTTP/1.1, no request body is read, every connection has a time limit.
 
+mod timer;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
@@ -18,7 +20,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tailrace_env::io::ByteStream;
 use tailrace_env::net::{Listener, Stream};
 use tailrace_env::sync::Notify;
@@ -27,7 +29,9 @@ use tailrace_env::aside::Aside;
 use tailrace_env::metrics::Metrics;
 use tailrace_node::cluster;
 use tailrace_node::{Caller, Door, Node};
-use tailrace_runtime::tls::{HandshakeError, Tls};
+use tailrace_tls::{HandshakeError, Tls};
+
+use timer::WorldTimer;
 
 /// Connections served at once. Each costs about 16 KiB. For one more, the oldest that asks nothing at the moment is closed, so that whoever
 /// holds connections keeps no probe of `/healthz` out; while all are asking, others wait in the listen queue.
@@ -214,7 +218,7 @@ async fn serve_connection(
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(WorldTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();

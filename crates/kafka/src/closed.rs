@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tailrace_runtime::tls::HandshakeError;
+use tailrace_tls::HandshakeError;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]

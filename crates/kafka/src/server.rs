@@ -12,7 +12,7 @@ use crate::metrics::KafkaMetrics;
 use tailrace_env::aside::Aside;
 use tailrace_env::budget::RequestBudget;
 use tailrace_node::Node;
-use tailrace_runtime::tls::Tls;
+use tailrace_tls::Tls;
 use tailrace_types::usize_of;
 
 /// Settings of every connection, fixed at start.

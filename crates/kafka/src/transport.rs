@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use tailrace_env::io::{AsyncBufRead as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tailrace_env::net::Stream;
 use tailrace_env::time::{self, Duration};
-use tokio_rustls::server::TlsStream;
+use tailrace_tls::TlsStream;
 
 /// A connection's end of TLS is told to the client if that takes no longer.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(crate) enum Transport {
     /// In clear text.
     Plain(Stream),
     /// Encrypted.
-    Tls(Box<TlsStream<Stream>>),
+    Tls(Box<TlsStream>),
 }
 
 impl Transport {

@@ -17,7 +17,7 @@ use crate::server::NatsServer;
 use tailrace_env::metrics::ReasonLabel;
 use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
-use tailrace_runtime::tls::{HandshakeError, Tls};
+use tailrace_tls::{HandshakeError, Tls};
 
 /// Makes the handshake, then serves the connection.
 pub(crate) async fn serve(

@@ -6,7 +6,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::front::NatsFront;
 use tailrace_node::Node;
-use tailrace_runtime::tls::Tls;
+use tailrace_tls::Tls;
 
 /// The NATS front of one server, and what it works with.
 pub struct NatsServer {

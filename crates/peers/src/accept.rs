@@ -15,7 +15,7 @@ use super::presence::Direction;
 use super::shared::Shared;
 use super::stream::Halves;
 use super::types::PeerReceiver;
-use tailrace_runtime::tls::HandshakeError;
+use tailrace_tls::HandshakeError;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

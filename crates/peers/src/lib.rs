@@ -34,7 +34,6 @@ mod shared;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod types;
 
 use std::collections::BTreeMap;
@@ -53,8 +52,7 @@ pub use error::PeerError;
 pub use handshake::Refusal;
 pub use port::Port;
 pub use tailrace_env::net::ListenError;
-pub use tailrace_runtime::tls::TlsError;
-pub use tls::PeerTls;
+pub use tailrace_tls::{PeerTls, TlsError};
 pub use types::{
     BoxFuture, Identity, LEVELS, NatsFrame, NatsReceiver, NatsUnsent, PeerIdentity, PeerNode, PeerOptions,
     PeerReceiver, RequestError, RequestKind,

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use tailrace_env::sync::watch;
+use tailrace_tls::PeerTls;
 use tailrace_types::NodeId;
 
 use super::link::Link;
 use super::metrics::PeerMetrics;
 use super::presence::Presence;
 use super::quiet::Quiet;
-use super::tls::PeerTls;
 use super::types::{Identity, PeerNode, PeerOptions, PeerReceiver};
 
 /// The links by the number of the node they lead to.

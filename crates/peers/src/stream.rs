@@ -6,6 +6,7 @@ use tailrace_env::time::Duration;
 
 use tailrace_env::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tailrace_env::net::{self, Stream};
+use tailrace_tls::TlsStream;
 
 /// Both halves of a connection.
 pub(super) struct Halves {
@@ -19,8 +20,8 @@ impl Halves {
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    pub(super) fn tls(stream: impl Into<tokio_rustls::TlsStream<Stream>>) -> Self {
-        let (reader, writer) = split(stream.into());
+    pub(super) fn tls(stream: TlsStream) -> Self {
+        let (reader, writer) = split(stream);
         Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 

@@ -1,4 +1,4 @@
-//! The real world around a node: tokio, disks, sockets, TLS, clocks, random numbers, memory. It is a
+//! The real world around a node: tokio, disks, sockets, clocks, random numbers, memory. It is a
 //! [`World`](tailrace_env::World).
 //!
 //! Nothing here knows of topics, nodes or protocols.
@@ -19,8 +19,7 @@ pub mod memory;
 mod net;
 pub mod residency;
 mod tasks;
-pub mod tls;
 mod world;
 
 pub use tasks::build_runtime;
-pub use world::install;
+pub use world::{install, world};

@@ -14,8 +14,9 @@ use tailrace_env::net::{BufferSizes, Listen, Socket};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-/// Connections that the kernel holds until they are accepted; it may be set to fewer (`net.core.somaxconn`). When a storm overflows
-/// the queue, SYN cookies leave clients of NATS, who wait for the server to speak first, with half a connection.
+/// Connections that the kernel holds until they are accepted; it may be set to fewer (`net.core.somaxconn`). When a
+/// storm overflows the queue, SYN cookies leave clients of NATS, who wait for the server to speak first, with half a
+/// connection.
 const BACKLOG: u32 = 4096;
 
 /// Listens on the first of the addresses of a name that can be taken.
@@ -70,8 +71,9 @@ impl RealSocket {
         Ok(Arc::new(Self(stream)))
     }
 
-    /// Makes a system call that moves bytes, if the socket is ready for it; `wanted` is how many it could move. If it moves
-    /// fewer, nothing is left, or no room: the next call waits for the kernel to say more, which saves asking it in vain.
+    /// Makes a system call that moves bytes, if the socket is ready for it; `wanted` is how many it could move. If it
+    /// moves fewer, nothing is left, or no room: the next call waits for the kernel to say more, which saves asking it
+    /// in vain.
     fn transfer(
         &self,
         interest: Interest,
@@ -79,7 +81,8 @@ impl RealSocket {
         call: impl FnOnce() -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut moved = None;
-        // tokio forgets that the socket was ready if the call says that it would block, but not what the kernel said since.
+        // tokio forgets that the socket was ready if the call says that it would block, but not what the kernel said
+        // since.
         let outcome = self.0.try_io(interest, || match call() {
             Ok(bytes) if 0 < bytes && bytes < wanted => {
                 moved = Some(bytes);

@@ -26,6 +26,11 @@ pub fn install() {
     tailrace_env::install(&RealWorld);
 }
 
+/// The real world, for one that differs from it in a part.
+pub fn world() -> &'static dyn World {
+    &RealWorld
+}
+
 /// How old the world is when this process first looks at the clock, so that there are moments before.
 const PAST: Duration = Duration::from_secs(86_400);
 

@@ -17,7 +17,7 @@ use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
 use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode};
 use tailrace_runtime::memory::{self, Held};
-use tailrace_runtime::tls::{Tls, TlsError};
+use tailrace_tls::{Tls, TlsError};
 use tokio::task::JoinHandle;
 
 use crate::nats_on_http::NatsOnHttp;

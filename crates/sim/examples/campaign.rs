@@ -1,4 +1,4 @@
-//! Runs many seeds of the simulator, of a whole cluster or of one replicated partition: `cargo xtask sim`.
+//! Runs many seeds of the simulator, of nodes as they ship, of a whole cluster or of one replicated partition: `cargo xtask sim`.
 //!
 //! Every seed runs twice, and both runs must be the same. A failure is made as short as it goes: less time, then fewer faults.
 
@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 use tailrace_replication::raft::DeliberateBug;
 use tailrace_sim::cluster::{self, ClusterOptions};
 use tailrace_sim::group::{self, GroupOptions};
+use tailrace_sim::storm::{self, StormOptions};
 use tailrace_sim::{Failure, Mask};
 
 const USAGE: &str =
-    "usage: campaign cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]";
+    "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// From this many seeds on, every fault and every rare state must have come up.
 const SEEDS_OF_RARE: u64 = 100;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
 enum Kind {
     Cluster,
     Group,
+    Nodes,
 }
 
 /// What is done wrong on purpose.
@@ -77,6 +79,7 @@ impl Campaign {
         let kind = match arguments.first()?.as_str() {
             "cluster" => Kind::Cluster,
             "group" => Kind::Group,
+            "nodes" => Kind::Nodes,
             _ => return None,
         };
         let numbers: Vec<u64> =
@@ -156,7 +159,11 @@ impl Campaign {
             println!("FAILED seed {seed}: {}", failure.anomaly);
             shrink(self.kind, *seed, self.storm_ms, &self.mask, failure).tell(self.kind, *seed);
         }
-        let rare: &[&str] = if self.kind == Kind::Cluster { &cluster::RARE } else { &group::RARE };
+        let rare: &[&str] = match self.kind {
+            Kind::Cluster => &cluster::RARE,
+            Kind::Group => &group::RARE,
+            Kind::Nodes => &storm::RARE,
+        };
         let is_missing = |what: &&&str| found.counts.get(**what).is_none_or(|times| *times == 0);
         let missing: Vec<_> = rare.iter().filter(is_missing).collect();
         let is_long = found.done >= SEEDS_OF_RARE && self.mask == Mask::default();
@@ -168,18 +175,26 @@ impl Campaign {
     }
 }
 
-fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(Counts, u32), Failure> {
+fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(Counts, u64), Failure> {
     let run = || match (kind, bug) {
         (Kind::Cluster, bug) => {
             let bug = if let Bug::Cluster(bug) = bug { Some(bug) } else { None };
             let options = ClusterOptions { seed, storm_ms, bug, mask: mask.clone() };
-            cluster::run(options).map(|report| (report.counts, report.trace))
+            cluster::run(options).map(|report| (report.counts, report.trace.into()))
         }
         (Kind::Group, bug) => {
             let bug = if let Bug::Group(bug) = bug { Some(bug) } else { None };
             let report = group::run(GroupOptions { seed, storm_ms, bug, mask: mask.clone() })?;
             let mut counts = report.counts;
             counts.extend([("acknowledged", report.acknowledged), ("read", report.read)]);
+            Ok((counts, report.trace.into()))
+        }
+        (Kind::Nodes, _) => {
+            let options = StormOptions { seed, storm_ms, mask: mask.clone() };
+            let report = storm::run(&options)?;
+            let mut counts = report.counts;
+            let ms = u64::try_from(report.took.as_millis()).expect("a run takes minutes at most");
+            counts.extend([("milliseconds of simulated time", ms)]);
             Ok((counts, report.trace))
         }
     };
@@ -211,7 +226,11 @@ struct Shrunk {
 impl Shrunk {
     fn tell(&self, kind: Kind, seed: u64) {
         let numbers: Vec<String> = self.faults.iter().map(|(number, _)| number.to_string()).collect();
-        let which = if kind == Kind::Cluster { "--cluster" } else { "--group" };
+        let which = match kind {
+            Kind::Cluster => "--cluster",
+            Kind::Group => "--group",
+            Kind::Nodes => "--nodes",
+        };
         let only = if numbers.is_empty() { String::new() } else { format!(" --only {}", numbers.join(",")) };
         println!("  fewest that fail: {}", self.anomaly);
         println!("  cargo xtask sim {which} --seed {seed} --storm {}{only}", self.storm_ms);

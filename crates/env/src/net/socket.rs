@@ -9,12 +9,13 @@ use std::task::{Context, Poll};
 
 use crate::io::ReadBuf;
 
-/// One end of a connection that carries bytes in order, both ways. What is written leaves at once: nothing waits for more
-/// to come, or for acknowledgements.
+/// One end of a connection that carries bytes in order, both ways. What is written leaves at once: nothing waits for
+/// more to come, or for acknowledgements.
 ///
 /// All of it works by `&self`. One task at a time may wait for each direction: of several, the last one is woken.
 pub trait Socket: Send + Sync {
-    /// Ready when a read may find something: bytes, the end of the stream, or an error. It may find nothing all the same.
+    /// Ready when a read may find something: bytes, the end of the stream, or an error. It may find nothing all the
+    /// same.
     ///
     /// # Errors
     /// The world is ending.
@@ -32,8 +33,8 @@ pub trait Socket: Send + Sync {
     /// The world is ending.
     fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Takes as many of these bytes as there is room for, and says how many. `more`: others follow at once, so these may
-    /// wait for them. Who is told that there is no room goes on with [`Socket::poll_write_ready`].
+    /// Takes as many of these bytes as there is room for, and says how many. `more`: others follow at once, so these
+    /// may wait for them. Who is told that there is no room goes on with [`Socket::poll_write_ready`].
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if there is no room; else the connection is broken.
@@ -52,7 +53,8 @@ pub trait Socket: Send + Sync {
     /// The connection is broken.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// Sets how many bytes the world holds for either direction, where they are given. It may hold others, and does not say so.
+    /// Sets how many bytes the world holds for either direction, where they are given. It may hold others, and does not
+    /// say so.
     ///
     /// # Errors
     /// The connection is broken, or the world does not allow it.

@@ -10,8 +10,8 @@ use std::task::{Context, Poll, ready};
 use super::socket::{BufferSizes, Socket};
 use crate::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// One end of a connection. Cheap to clone; it is closed when the last clone is dropped. One task at a time may wait for
-/// each direction, whichever clone it has: of several, the last one is woken.
+/// One end of a connection. Cheap to clone; it is closed when the last clone is dropped. One task at a time may wait
+/// for each direction, whichever clone it has: of several, the last one is woken.
 #[derive(Clone)]
 pub struct Stream(Arc<dyn Socket>);
 
@@ -48,7 +48,8 @@ impl Stream {
         self.0.try_write(buffers, more)
     }
 
-    /// Sends up to `count` bytes of a file from `position` on, as many as there is room for now; 0 if the file ends there.
+    /// Sends up to `count` bytes of a file from `position` on, as many as there is room for now; 0 if the file ends
+    /// there.
     ///
     /// # Errors
     /// Those of [`Stream::try_write`], and those of the disk.
@@ -129,7 +130,8 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// The half of a connection that writes. What this end sends is ended when it is dropped, even while the other half goes on.
+/// The half of a connection that writes. What this end sends is ended when it is dropped, even while the other half
+/// goes on.
 #[derive(Debug)]
 pub struct WriteHalf(Stream);
 

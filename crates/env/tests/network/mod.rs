@@ -15,8 +15,8 @@ use tailrace_env::time::{self, Duration, Instant, Sleep};
 /// Bytes that are on their way in one direction at most.
 const ON_THE_WAY_MAX: usize = 64 * 1024;
 
-/// Ports that are given out begin here.
-const PORTS_FROM: u16 = 1024;
+/// Ports that are given out follow this one.
+const PORTS_AFTER: u16 = 1023;
 
 /// Addresses are literal: nothing has a name here.
 pub(crate) struct Network {
@@ -40,7 +40,8 @@ impl Network {
         let mut address = parse(address)?;
         let mut ports = self.ports.lock().unwrap();
         if address.port() == 0 {
-            address.set_port(PORTS_FROM + u16::try_from(ports.len()).unwrap());
+            let last = ports.keys().map(SocketAddr::port).max().unwrap_or(0);
+            address.set_port(last.max(PORTS_AFTER) + 1);
         }
         let queue = Arc::<Queue>::default();
         if ports.contains_key(&address) {

@@ -10,8 +10,7 @@ use tailrace_env::time::Instant;
 
 use bytes::Buf;
 use tailrace_env::io::AsyncWrite as _;
-use tailrace_env::net::Stream;
-use tokio_rustls::server::TlsStream;
+use tailrace_tls::TlsStream;
 
 use super::queue::{Item, Queue, too_short};
 
@@ -43,7 +42,7 @@ impl Staged {
     pub(super) fn poll_send(
         &mut self,
         queue: &mut Queue,
-        stream: &mut TlsStream<Stream>,
+        stream: &mut TlsStream,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
@@ -62,7 +61,7 @@ impl Staged {
         }
     }
 
-    fn poll_flush(&mut self, stream: &mut TlsStream<Stream>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(&mut self, stream: &mut TlsStream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unflushed {
             ready!(Pin::new(stream).poll_flush(cx))?;
             *self = Self::default();

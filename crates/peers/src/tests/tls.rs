@@ -193,10 +193,6 @@ async fn certificates_are_read_again_when_they_change() {
         time::sleep(Duration::from_millis(50)).await;
     }
     watching.abort();
-    std::fs::write(authority.path("one.key"), "half a file").unwrap();
-    let error = tls.reload().unwrap_err().to_string();
-    assert!(error.contains("tailrace.cluster.tls.key.file"), "{error}");
-    assert!(ask(&two, &one).await.is_ok());
     one.stop().await;
     two.stop().await;
 }

@@ -44,11 +44,17 @@ pub trait DiskWatcher: Send + Sync + fmt::Debug {
 pub struct WatchedDisk {
     real: LocalDisk,
     watcher: Arc<dyn DiskWatcher>,
+    has_descriptors: bool,
 }
 
 impl WatchedDisk {
     pub fn new(watcher: Arc<dyn DiskWatcher>) -> Self {
-        Self { real: LocalDisk::default(), watcher }
+        Self { real: LocalDisk::default(), watcher, has_descriptors: true }
+    }
+
+    /// The same, whose files are not the kernel's: nothing of them can be sent by it.
+    pub fn without_descriptors(watcher: Arc<dyn DiskWatcher>) -> Self {
+        Self { has_descriptors: false, ..Self::new(watcher) }
     }
 }
 
@@ -57,6 +63,7 @@ pub struct WatchedFile {
     real: <LocalDisk as Disk>::File,
     path: PathBuf,
     watcher: Arc<dyn DiskWatcher>,
+    has_descriptor: bool,
 }
 
 impl DiskFile for WatchedFile {
@@ -90,7 +97,7 @@ impl DiskFile for WatchedFile {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.real.descriptor()
+        self.real.descriptor().filter(|_| self.has_descriptor)
     }
 
     fn is_resident(&self, position: u64, bytes: u64) -> bool {
@@ -111,7 +118,8 @@ impl Disk for WatchedDisk {
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<WatchedFile> {
         let real = self.real.open(path, mode)?;
-        Ok(WatchedFile { real, path: path.to_owned(), watcher: Arc::clone(&self.watcher) })
+        let watcher = Arc::clone(&self.watcher);
+        Ok(WatchedFile { real, path: path.to_owned(), watcher, has_descriptor: self.has_descriptors })
     }
 
     fn len(&self, path: &Path) -> io::Result<u64> {

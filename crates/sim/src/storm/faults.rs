@@ -1,119 +1,186 @@
-//! What goes wrong, and when.
+//! What goes wrong, and when: a schedule that follows from the seed alone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Storm;
 use crate::disk::CrashMode;
+use crate::mask::Mask;
 use crate::rng::Rng;
 
-/// Mean time between two faults.
-const BETWEEN_MS: u64 = 400;
+/// Most time between two faults.
+const BETWEEN_MS: (u64, u64) = (1, 800);
 
-/// What is mended later, and when.
+/// How long a fault lasts.
+const LASTS_MS: (u64, u64) = (10, 3_000);
+
+/// A disk that is nearly full has so many bytes left, at most.
+const LEFT_BYTES: u64 = 20_000;
+
+/// Hours by which a clock is wrong, either way.
+const HOURS: u64 = 15;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    Crash { computer: usize, mode: CrashMode },
+    Cut { from: usize, to: usize, is_both: bool },
+    Reset { one: usize, other: usize, choice: u64 },
+    Pause { computer: usize },
+    Clock { computer: usize, hours: i64 },
+    Space { computer: usize, left: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Fault {
+    at: Duration,
+    what: What,
+    /// What it takes away comes back after so long.
+    lasts: Duration,
+}
+
+/// What comes back, and when.
 enum Mend {
-    /// What goes from one computer to another goes on.
     Cut(u8, u8),
-    /// The node of a computer is started.
     Boot(usize),
-    /// The disk has room again.
     Space(usize),
 }
 
+/// The schedule of a run, and how far it has come.
 pub(super) struct Faults {
-    rng: Rng,
-    next: Duration,
+    left: Vec<(usize, Fault)>,
     mends: Vec<(Duration, Mend)>,
-    told: Vec<String>,
+    told: Vec<(usize, String)>,
+    counts: BTreeMap<&'static str, u64>,
 }
 
 impl Faults {
-    pub(super) fn new(rng: Rng) -> Self {
-        Self { rng, next: Duration::ZERO, mends: Vec::new(), told: Vec::new() }
+    /// For so many computers, from `begin` to `end`; without those that `mask` leaves out.
+    pub(super) fn new(mut rng: Rng, computers: usize, begin: Duration, end: Duration, mask: &Mask) -> Self {
+        let (mut left, mut at) = (Vec::new(), begin);
+        loop {
+            at += Duration::from_millis(rng.between(BETWEEN_MS.0, BETWEEN_MS.1));
+            if at >= end {
+                break;
+            }
+            let what = What::any(&mut rng, computers);
+            let lasts = Duration::from_millis(rng.between(LASTS_MS.0, LASTS_MS.1));
+            left.push(Fault { at, what, lasts });
+        }
+        let numbered = left.into_iter().enumerate().filter(|(number, _)| !mask.leaves_out(*number));
+        // The next one is the last of the list.
+        let mut left: Vec<_> = numbered.collect();
+        left.reverse();
+        Self { left, mends: Vec::new(), told: Vec::new(), counts: BTreeMap::new() }
     }
 
-    /// All that went wrong so far.
-    pub(super) fn told(&self) -> Vec<String> {
+    /// What went wrong so far, with its number.
+    pub(super) fn told(&self) -> Vec<(usize, String)> {
         self.told.clone()
     }
 
-    /// Mends what is due, and strikes if the time has come.
+    /// How often what went wrong.
+    pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        self.counts.clone()
+    }
+
+    /// Mends what is due, and strikes with what is.
     pub(super) fn strike(&mut self, storm: &mut Storm) {
         let now = storm.universe.now();
         self.mend(storm, now);
-        if now < self.next {
-            return;
+        while self.left.last().is_some_and(|(_, fault)| fault.at <= now) {
+            let Some((number, fault)) = self.left.pop() else { return };
+            *self.counts.entry(fault.what.label()).or_default() += 1;
+            self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
+            self.apply(storm, &fault, now + fault.lasts);
         }
-        self.next = now + Duration::from_millis(self.rng.between(1, 2 * BETWEEN_MS));
-        let count = storm.computers.len() as u64;
-        let index = usize::try_from(self.rng.below(count)).expect("there are few");
-        let number = u8::try_from(index + 1).expect("there are few");
-        let other = u8::try_from(self.rng.below(count) + 1).expect("there are few");
-        let lasts = Duration::from_millis(self.rng.between(10, 3_000));
-        let what = match self.rng.below(100) {
-            0..15 => self.crash(storm, index, CrashMode::Random),
-            15..20 => self.crash(storm, index, CrashMode::LoseAll),
-            20..30 => self.crash(storm, index, CrashMode::KeepAll),
-            30..50 => {
-                storm.network.cut(number, other, true);
-                self.mends.push((now + lasts, Mend::Cut(number, other)));
-                format!("cut {number} -> {other} for {lasts:?}")
-            }
-            50..60 => {
-                for (from, to) in [(number, other), (other, number)] {
-                    storm.network.cut(from, to, true);
-                    self.mends.push((now + lasts, Mend::Cut(from, to)));
-                }
-                format!("cut {number} <-> {other} for {lasts:?}")
-            }
-            60..75 => {
-                storm.network.reset(number, other, self.rng.next_u64());
-                format!("reset {number} - {other}")
-            }
-            75..90 => {
-                storm.computers[index].machine().pause(lasts);
-                format!("pause {number} for {lasts:?}")
-            }
-            90..95 => {
-                let hours = i64::try_from(self.rng.below(31)).unwrap_or(0) - 15;
-                storm.computers[index].machine().set_clock_error(hours * 3_600_000);
-                format!("the clock of {number} is wrong by {hours} h")
-            }
-            _ => {
-                let disk = storm.computers[index].disk();
-                disk.set_space(Some(disk.used_bytes() + self.rng.below(20_000)));
-                self.mends.push((now + lasts, Mend::Space(index)));
-                format!("the disk of {number} is nearly full for {lasts:?}")
-            }
-        };
-        self.told.push(format!("{now:?}: {what}"));
     }
 
-    fn crash(&mut self, storm: &mut Storm, index: usize, mode: CrashMode) -> String {
-        storm.computers[index].crash(mode);
-        let down = Duration::from_millis(self.rng.between(1, 3_000));
-        self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == index));
-        self.mends.push((storm.universe.now() + down, Mend::Boot(index)));
-        format!("crash {} ({mode:?}), down for {down:?}", index + 1)
+    fn apply(&mut self, storm: &mut Storm, fault: &Fault, until: Duration) {
+        match fault.what {
+            What::Crash { computer, mode } => {
+                storm.computers[computer].crash(mode);
+                self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == computer));
+                self.mends.push((until, Mend::Boot(computer)));
+            }
+            What::Cut { from, to, is_both } => {
+                let (from, to) = (number(from), number(to));
+                let both = [(from, to), (to, from)];
+                for (from, to) in both.into_iter().take(if is_both { 2 } else { 1 }) {
+                    storm.network.cut(from, to, true);
+                    self.mends.push((until, Mend::Cut(from, to)));
+                }
+            }
+            What::Reset { one, other, choice } => storm.network.reset(number(one), number(other), choice),
+            What::Pause { computer } => storm.computers[computer].machine().pause(fault.lasts),
+            What::Clock { computer, hours } => {
+                storm.computers[computer].machine().set_clock_error(hours * 3_600_000);
+            }
+            What::Space { computer, left } => {
+                let disk = storm.computers[computer].disk();
+                disk.set_space(Some(disk.used_bytes() + left));
+                self.mends.push((until, Mend::Space(computer)));
+            }
+        }
     }
 
     fn mend(&mut self, storm: &mut Storm, now: Duration) {
-        let (due, later) = std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= now);
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= now);
         self.mends = later;
-        let due: Vec<(Duration, Mend)> = due;
         for (_, mend) in due {
             match mend {
                 Mend::Cut(from, to) => storm.network.cut(from, to, false),
-                Mend::Boot(index) => storm.boot(index),
-                Mend::Space(index) => storm.computers[index].disk().set_space(None),
+                Mend::Boot(computer) => storm.boot(computer),
+                Mend::Space(computer) => storm.computers[computer].disk().set_space(None),
             }
         }
     }
 
     /// Mends all.
     pub(super) fn end(&mut self, storm: &mut Storm) {
+        self.left.clear();
         self.mend(storm, Duration::MAX);
+        // A disk that was full when its computer crashed is so still.
         for computer in &storm.computers {
             computer.disk().set_space(None);
         }
     }
+}
+
+impl What {
+    fn any(rng: &mut Rng, computers: usize) -> Self {
+        let mut one = || usize::try_from(rng.below(computers as u64)).expect("there are few");
+        let (computer, other) = (one(), one());
+        match rng.below(100) {
+            0..15 => Self::Crash { computer, mode: CrashMode::Random },
+            15..20 => Self::Crash { computer, mode: CrashMode::LoseAll },
+            20..30 => Self::Crash { computer, mode: CrashMode::KeepAll },
+            30..50 => Self::Cut { from: computer, to: other, is_both: false },
+            50..60 => Self::Cut { from: computer, to: other, is_both: true },
+            60..75 => Self::Reset { one: computer, other, choice: rng.next_u64() },
+            75..90 => Self::Pause { computer },
+            90..95 => {
+                let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
+                Self::Clock { computer, hours: hours - HOURS as i64 }
+            }
+            _ => Self::Space { computer, left: rng.below(LEFT_BYTES) },
+        }
+    }
+
+    fn label(&self) -> &'static str {
+        match self {
+            Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",
+            Self::Crash { .. } => "a computer lost its power",
+            Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
+            Self::Cut { .. } => "a computer did not hear of another one",
+            Self::Reset { .. } => "a connection was reset",
+            Self::Pause { .. } => "a computer stood still",
+            Self::Clock { .. } => "a clock was wrong",
+            Self::Space { .. } => "a disk was nearly full",
+        }
+    }
+}
+
+fn number(computer: usize) -> u8 {
+    u8::try_from(computer + 1).expect("there are few")
 }

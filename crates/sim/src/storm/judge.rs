@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms};
 use tailrace_node::Caller;
+use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms};
 use tailrace_records::{DecodedBatch, split_batches};
 use tailrace_types::Offset;
 
@@ -27,12 +27,12 @@ pub(super) fn is_whole(computers: &[Computer], topic: &str) -> bool {
     marks.is_some_and(|marks| marks.iter().all(|mark| *mark == marks[0]))
 }
 
-/// Compares what lies in the logs with what was told. Returns how many batches were acknowledged, and of how many nothing is known.
+/// Compares what lies in the logs with what was told. Returns how often what was told.
 pub(super) fn judge(
     computers: &[Computer],
     history: &History,
     topic: &str,
-) -> Result<(usize, usize), String> {
+) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut logs = Vec::new();
     for computer in computers {
         let node = computer.node().ok_or("a node is gone")?;
@@ -50,7 +50,7 @@ pub(super) fn judge(
     compare(log, history)
 }
 
-fn compare(log: &[(Offset, BatchName)], history: &History) -> Result<(usize, usize), String> {
+fn compare(log: &[(Offset, BatchName)], history: &History) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut found = BTreeMap::new();
     let mut last: BTreeMap<(usize, u32), u32> = BTreeMap::new();
     for (offset, name) in log {
@@ -72,22 +72,23 @@ fn compare(log: &[(Offset, BatchName)], history: &History) -> Result<(usize, usi
             Some(BatchFate::Unknown) => {}
         }
     }
-    let (mut acknowledged, mut unknown) = (0, 0);
+    let mut counts = BTreeMap::new();
     for (name, fate) in history.fates() {
-        match fate {
-            BatchFate::Stored(offset) if found.get(name) != Some(offset) => {
-                let there = found.get(name);
+        let there = found.get(name);
+        let label = match fate {
+            BatchFate::Stored(offset) if there != Some(offset) => {
                 return Err(format!(
                     "{} was acknowledged at {offset}, and lies at {there:?}",
                     value_of(*name)
                 ));
             }
-            BatchFate::Stored(_) => acknowledged += 1,
-            BatchFate::Unknown => unknown += 1,
-            BatchFate::Refused => {}
-        }
+            BatchFate::Stored(_) => "a batch was acknowledged",
+            BatchFate::Unknown => "nothing was known of a batch",
+            BatchFate::Refused => "a batch was refused",
+        };
+        *counts.entry(label).or_default() += 1;
     }
-    Ok((acknowledged, unknown))
+    Ok(counts)
 }
 
 /// All that is committed.

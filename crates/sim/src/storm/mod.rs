@@ -21,12 +21,15 @@ use tailrace_types::TopicId;
 use self::faults::Faults;
 use self::history::History;
 use crate::computer::Computer;
-use crate::mask::Failure;
+use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 use crate::world::{Network, Universe};
 
 /// The topic that is written to.
 const TOPIC: &str = "storm";
+
+/// A run has so many nodes: one that is a cluster by itself, three, five.
+const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
 
 /// Between two looks of the storm itself.
 const LOOK: Duration = Duration::from_millis(20);
@@ -34,32 +37,40 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Once faults have ended, the cluster has so long to become whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
+/// What happens in many runs, and must have happened in some of them.
+pub const RARE: [&str; 10] = [
+    "a batch was acknowledged",
+    "nothing was known of a batch",
+    "a batch was refused",
+    "a process was killed",
+    "a computer lost its power",
+    "two computers were cut off from each other",
+    "a connection was reset",
+    "a computer stood still",
+    "a clock was wrong",
+    "a disk was nearly full",
+];
+
 /// What a run is made of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StormOptions {
     /// All of the run follows from it.
     pub seed: u64,
-    /// How many nodes.
-    pub nodes: u8,
-    /// How long faults rage, in the time of the run.
-    pub rages: Duration,
+    /// How long faults rage, in milliseconds of the run.
+    pub storm_ms: u64,
+    /// Which faults are left out.
+    pub mask: Mask,
 }
 
 /// What became of a run in which nothing was wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StormReport {
-    /// Batches that were acknowledged.
-    pub acknowledged: usize,
-    /// Batches of which nothing is known but what the log says.
-    pub unknown: usize,
-    /// Faults, in their order.
-    pub faults: Vec<String>,
+    /// How often what happened.
+    pub counts: BTreeMap<&'static str, u64>,
     /// How long it took, in its own time.
     pub took: Duration,
-    /// Turns of all that ran.
-    pub turns: u64,
     /// Two runs of one seed have the same.
-    pub digest: u64,
+    pub trace: u64,
 }
 
 /// The computers of a run.
@@ -78,33 +89,29 @@ struct Storm {
 ///
 /// # Errors
 /// What should not have happened.
-pub fn storm(options: &StormOptions) -> Result<StormReport, Failure> {
+pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
-    let mut storm = Storm::new(options, &mut rng);
-    let mut faults = Faults::new(rng.fork());
-    let played = storm.play(options, &mut faults);
-    let told = faults.told();
-    let outcome = played.and_then(|()| judge::judge(&storm.computers, &storm.lock(), TOPIC));
-    match outcome {
-        Ok((acknowledged, unknown)) => Ok(StormReport {
-            acknowledged,
-            unknown,
-            faults: told,
-            took: storm.universe.now(),
-            turns: storm.universe.turns(),
-            digest: storm.universe.digest(),
-        }),
-        Err(anomaly) => Err(Failure { anomaly, faults: told.into_iter().enumerate().collect() }),
+    let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
+    let mut storm = Storm::new(nodes, &mut rng);
+    let mut faults = None;
+    let played = storm.play(options, rng, &mut faults);
+    let told = faults.as_ref().map(Faults::told).unwrap_or_default();
+    match played.and_then(|()| judge::judge(&storm.computers, &storm.lock(), TOPIC)) {
+        Ok(fates) => {
+            let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
+            counts.extend(fates);
+            Ok(StormReport { counts, took: storm.universe.now(), trace: storm.universe.digest() })
+        }
+        Err(anomaly) => Err(Failure { anomaly, faults: told }),
     }
 }
 
 impl Storm {
-    fn new(options: &StormOptions, rng: &mut Rng) -> Self {
+    fn new(nodes: u8, rng: &mut Rng) -> Self {
         let universe = Universe::new(rng.next_u64());
         let network = Network::new(&universe);
-        let numbers = 1..=options.nodes;
-        let computers: Vec<_> =
-            numbers.map(|number| Computer::new(&network, number, rng.next_u64())).collect();
+        let one = |number| Computer::new(&network, number, rng.next_u64());
+        let computers: Vec<_> = (1..=nodes).map(one).collect();
         let count = computers.len();
         Self {
             universe,
@@ -120,13 +127,21 @@ impl Storm {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn play(&mut self, options: &StormOptions, faults: &mut Faults) -> Result<(), String> {
+    fn play(
+        &mut self,
+        options: &StormOptions,
+        mut rng: Rng,
+        struck: &mut Option<Faults>,
+    ) -> Result<(), String> {
         (0..self.computers.len()).for_each(|index| self.boot(index));
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
             storm.computers.iter().all(|computer| computer.node().is_some())
         })?;
         self.create()?;
-        let end = self.universe.now() + options.rages;
+        let begin = self.universe.now();
+        let end = begin + Duration::from_millis(options.storm_ms);
+        let faults = Faults::new(rng.fork(), self.computers.len(), begin, end, &options.mask);
+        let faults = struck.insert(faults);
         while self.universe.now() < end {
             self.universe.run_for(LOOK);
             self.look_after();

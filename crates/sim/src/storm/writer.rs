@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tailrace_env::time::{self, Duration};
 use tailrace_env::random;
+use tailrace_env::time::{self, Duration};
 use tailrace_node::relay::{self, Batch, NotStored, Stored};
 use tailrace_node::{Caller, Node};
 use tailrace_records::{BatchBuilder, BatchOptions};
@@ -38,9 +38,8 @@ impl Writer {
         builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("it is small");
         lock(&self.history).offered(name);
         let history = Arc::clone(&self.history);
-        let told = move || -> relay::Told {
-            Box::new(move |outcome| lock(&history).told(name, fate_of(outcome)))
-        };
+        let told =
+            move || -> relay::Told { Box::new(move |outcome| lock(&history).told(name, fate_of(outcome))) };
         let batch = Batch { topic: &topic, partition: PartitionId(0), builder, now: node.now() };
         let patience = Duration::from_millis(20 + random::u64() % 1_000);
         match relay::store(node, &Caller::internal().within(patience), batch, told).await {

@@ -20,5 +20,6 @@ mod replica_snapshots;
 mod replica_table;
 mod replicas;
 mod solo;
+mod storm;
 mod transactions;
 mod verified_reads;

@@ -1,7 +1,7 @@
 //! TLS between nodes: version 1.3, and both ends show a certificate.
 //!
-//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So the
-//! certificates of mere clients open nothing here, even if one authority issues both.
+//! A node's certificate must be good for servers and for clients, and the dialler looks for the name it has dialled. So
+//! the certificates of mere clients open nothing here, even if one authority issues both.
 
 use std::fmt;
 use std::io;
@@ -17,12 +17,13 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
 use tailrace_env::net::Stream;
-use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use tailrace_runtime::tls::{
-    HandshakeError, Stamps, TlsError, authorities, certificates, handshake_error, private_key, stamps,
-    warn_if_key_is_open, watch_files,
+use crate::error::{HandshakeError, TlsError, handshake_error};
+use crate::files::{
+    Stamps, authorities, certificates, private_key, stamps, warn_if_key_is_open, watch_files,
 };
+use crate::stream::TlsStream;
 
 const CERTIFICATE: &str = "tailrace.cluster.tls.certificate.file";
 const KEY: &str = "tailrace.cluster.tls.key.file";
@@ -48,7 +49,8 @@ pub struct PeerTls {
 }
 
 impl PeerTls {
-    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers. Blocks.
+    /// Reads the node's certificate (with what lies between it and a root), its key, and the authorities of its peers.
+    /// Blocks.
     ///
     /// # Errors
     /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
@@ -64,31 +66,38 @@ impl PeerTls {
         Ok(Arc::new(Self { files, configs, read_at_start }))
     }
 
-    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported, and the
-    /// certificate in use stays.
+    /// Reads the files again whenever they change, for new connections. Never ends. What cannot be used is reported,
+    /// and the certificate in use stays.
     pub async fn watch(self: Arc<Self>) {
         let used = self.read_at_start.clone();
         watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
     }
 
-    pub(super) fn reload(&self) -> Result<(), TlsError> {
+    fn reload(&self) -> Result<(), TlsError> {
         warn_if_key_is_open(KEY, &self.files.key);
         self.configs.store(Arc::new(self.files.read()?));
         Ok(())
     }
 
     /// The accepting side of the handshake. Has no time limit.
-    pub(super) async fn accept(&self, stream: Stream) -> Result<server::TlsStream<Stream>, HandshakeError> {
+    ///
+    /// # Errors
+    /// The other end does not speak TLS, shows no certificate of a node, or goes away.
+    pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
         let config = Arc::clone(&self.configs.load().server);
-        TlsAcceptor::from(config).accept(stream).await.map_err(handshake_error)
+        let accepted = TlsAcceptor::from(config).accept(stream).await;
+        accepted.map(TlsStream::from).map_err(handshake_error)
     }
 
-    /// The dialler's side of the handshake. Has no time limit. That the other end does not like this node's certificate
-    /// is noticed later, by the first read.
-    pub(super) async fn connect(&self, host: &str, stream: Stream) -> io::Result<client::TlsStream<Stream>> {
+    /// The dialler's side of the handshake with a node that is called `host`. Has no time limit. That the other end
+    /// does not like this node's certificate is noticed later, by the first read.
+    ///
+    /// # Errors
+    /// The other end does not speak TLS, is another host or no node, or goes away.
+    pub async fn connect(&self, host: &str, stream: Stream) -> io::Result<TlsStream> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let config = Arc::clone(&self.configs.load().client);
-        TlsConnector::from(config).connect(name, stream).await
+        TlsConnector::from(config).connect(name, stream).await.map(TlsStream::from)
     }
 }
 
@@ -196,5 +205,28 @@ impl ClientCertVerifier for PeerVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.of_clients.supported_verify_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_file_is_named_with_its_setting_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let [certificate, key] = ["c.pem", "k.pem"].map(|name| folder.path().join(name));
+        std::fs::write(&certificate, made.cert.pem()).unwrap();
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        let tls = PeerTls::load(&certificate, &key, &certificate).unwrap();
+        let first = tls.configs.load_full();
+        std::fs::write(&key, "half a file").unwrap();
+        assert_ne!(tls.files.stamps(), tls.read_at_start);
+        assert!(matches!(tls.reload(), Err(TlsError::Content { key: KEY, .. })));
+        assert!(Arc::ptr_eq(&first, &tls.configs.load_full()));
+        std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+        tls.reload().unwrap();
+        assert!(!Arc::ptr_eq(&first, &tls.configs.load_full()));
     }
 }

@@ -1,0 +1,49 @@
+//! Time as hyper asks for it, told by the world's clock.
+
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use tailrace_env::time::{Duration, Instant, Sleep, sleep, sleep_until};
+
+/// hyper counts in moments of std: one of them, which means nothing by itself, stands for one of the world.
+#[derive(Debug)]
+pub(crate) struct WorldTimer {
+    origin: std::time::Instant,
+    began: Instant,
+}
+
+impl WorldTimer {
+    pub(crate) fn new() -> Self {
+        Self { origin: std::time::Instant::now(), began: Instant::now() }
+    }
+}
+
+impl hyper::rt::Timer for WorldTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        Box::pin(WorldSleep(Mutex::new(sleep(duration))))
+    }
+
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn hyper::rt::Sleep>> {
+        let deadline = self.began + deadline.saturating_duration_since(self.origin);
+        Box::pin(WorldSleep(Mutex::new(sleep_until(deadline))))
+    }
+
+    fn now(&self) -> std::time::Instant {
+        self.origin + self.began.elapsed()
+    }
+}
+
+/// hyper shares its sleeps between threads, though it only polls them.
+struct WorldSleep(Mutex<Sleep>);
+
+impl Future for WorldSleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.get_mut().0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        Pin::new(sleep).poll(cx)
+    }
+}
+
+impl hyper::rt::Sleep for WorldSleep {}

@@ -1,0 +1,32 @@
+//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many.
+
+use std::collections::BTreeMap;
+
+use tailrace_sim::Mask;
+use tailrace_sim::storm::{self, StormOptions};
+
+const SEEDS: u64 = 10;
+const STORM_MS: u64 = 5_000;
+
+#[test]
+fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
+    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("TAILRACE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TAILRACE_SEEDS").unwrap_or(SEEDS),
+    };
+    let mut counts = BTreeMap::new();
+    for seed in seeds {
+        let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
+        let report = storm::run(&options).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
+        assert_eq!(Ok(&report), storm::run(&options).as_ref(), "TAILRACE_SEED={seed}: two runs differ");
+        for (what, times) in report.counts {
+            *counts.entry(what).or_insert(0) += times;
+        }
+    }
+    eprintln!("{counts:?}");
+    assert!(
+        counts.get("a batch was acknowledged").is_some_and(|times| *times > 0),
+        "nothing was acknowledged"
+    );
+}

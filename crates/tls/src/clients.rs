@@ -1,0 +1,188 @@
+//! TLS of listeners: one certificate, read from files, read again when they change. TLS 1.2 and 1.3.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use tailrace_config::{BrokerConfig, NatsTls, TlsClientAuth};
+use tailrace_env::io::AsyncWriteExt as _;
+use tailrace_env::net::Stream;
+use tailrace_env::time::{self, Duration};
+use tokio_rustls::TlsAcceptor;
+
+use crate::error::{CERTIFICATE, HandshakeError, KEY, TlsError, handshake_error};
+use crate::files::{
+    Stamps, authorities, certificates, private_key, stamps, warn_if_key_is_open, watch_files,
+};
+use crate::stream::TlsStream;
+
+const AUTHORITIES: &str = "tailrace.tls.ca.file";
+
+/// Which files.
+#[derive(Clone, Debug)]
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// Given if clients must show a certificate.
+    authorities: Option<PathBuf>,
+}
+
+/// What the listeners that speak TLS share.
+pub struct Tls {
+    files: Files,
+    config: ArcSwap<rustls::ServerConfig>,
+    handshake_timeout: Duration,
+    /// As the files were before they were first read.
+    read_at_start: Stamps,
+}
+
+impl Tls {
+    /// Reads the files, if a listener needs them.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable, no PEM, or key and certificate do not belong together.
+    pub fn load(config: &BrokerConfig) -> Result<Option<Arc<Self>>, TlsError> {
+        let nats = config.tailrace_nats_tls == NatsTls::Required;
+        if !nats && !config.tailrace_kafka_tls && !config.tailrace_http_tls {
+            return Ok(None);
+        }
+        let verifies = config.tailrace_tls_client_auth == TlsClientAuth::Required;
+        let files = Files {
+            certificate: PathBuf::from(&config.tailrace_tls_certificate_file),
+            key: PathBuf::from(&config.tailrace_tls_key_file),
+            authorities: verifies.then(|| PathBuf::from(&config.tailrace_tls_ca_file)),
+        };
+        warn_if_key_is_open(KEY, &files.key);
+        let read_at_start = files.stamps();
+        let server = ArcSwap::from(read(&files)?);
+        let handshake_timeout = Duration::from_millis(config.tailrace_tls_handshake_timeout_ms);
+        Ok(Some(Arc::new(Self { files, config: server, handshake_timeout, read_at_start })))
+    }
+
+    /// True if clients must show a certificate.
+    pub fn verifies_clients(&self) -> bool {
+        self.files.authorities.is_some()
+    }
+
+    /// Makes the server's side of the handshake on a fresh connection.
+    ///
+    /// # Errors
+    /// The client does not speak TLS, shows no acceptable certificate, goes away or takes too long. It was told by an
+    /// alert, where TLS has one.
+    pub async fn accept(&self, stream: Stream) -> Result<TlsStream, HandshakeError> {
+        self.accept_or_tell(stream, b"").await
+    }
+
+    /// As [`Tls::accept`]; a client that takes too long is sent `words` as they are, since it may wait for something.
+    ///
+    /// # Errors
+    /// Those of [`Tls::accept`].
+    pub async fn accept_or_tell(&self, stream: Stream, words: &[u8]) -> Result<TlsStream, HandshakeError> {
+        let mut handshake = TlsAcceptor::from(self.config.load_full()).accept(stream);
+        match time::timeout(self.handshake_timeout, &mut handshake).await {
+            Ok(Ok(stream)) => Ok(stream.into()),
+            Ok(Err(error)) => Err(handshake_error(error)),
+            Err(_) => {
+                if let Some(stream) = handshake.get_mut() {
+                    // Once, without waiting: what does not fit a fresh socket is not worth it.
+                    let _ = time::timeout(Duration::ZERO, stream.write_all(words)).await;
+                }
+                Err(HandshakeError::Timeout)
+            }
+        }
+    }
+
+    /// Reads the files again whenever they change. Never ends. What cannot be used is reported, and the certificate in
+    /// use stays; connections that are open keep theirs in any case.
+    pub async fn watch(self: Arc<Self>) {
+        let used = self.read_at_start.clone();
+        watch_files(self, used, |tls| tls.files.stamps(), Self::reload).await;
+    }
+
+    fn reload(&self) -> Result<(), TlsError> {
+        warn_if_key_is_open(KEY, &self.files.key);
+        self.config.store(read(&self.files)?);
+        Ok(())
+    }
+}
+
+impl Files {
+    fn stamps(&self) -> Stamps {
+        stamps([Some(&self.certificate), Some(&self.key), self.authorities.as_ref()].into_iter().flatten())
+    }
+}
+
+fn read(files: &Files) -> Result<Arc<rustls::ServerConfig>, TlsError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let chain = certificates(CERTIFICATE, &files.certificate)?;
+    let key = private_key(KEY, &files.key)?;
+    let content = |key, path: &Path, reason: String| TlsError::Content { key, path: path.to_owned(), reason };
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| content(CERTIFICATE, &files.certificate, error.to_string()))?;
+    let builder = match &files.authorities {
+        None => builder.with_no_client_auth(),
+        Some(path) => builder.with_client_cert_verifier(client_verifier(path, provider)?),
+    };
+    let config = builder.with_single_cert(chain, key).map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            TlsError::Mismatch { certificate: files.certificate.clone(), key: files.key.clone() }
+        }
+        rustls::Error::InvalidCertificate(_) => content(CERTIFICATE, &files.certificate, error.to_string()),
+        _ => content(KEY, &files.key, format!("this key cannot be used: {error}")),
+    })?;
+    Ok(Arc::new(config))
+}
+
+fn client_verifier(
+    path: &Path,
+    provider: Arc<rustls::crypto::CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let content = |reason| TlsError::Content { key: AUTHORITIES, path: path.to_owned(), reason };
+    let roots = authorities(AUTHORITIES, path)?;
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| content(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tailrace_config::DynamicConfigs;
+
+    use super::*;
+
+    fn write_pair(folder: &Path) {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(folder.join("c.pem"), made.cert.pem()).unwrap();
+        std::fs::write(folder.join("k.pem"), made.signing_key.serialize_pem()).unwrap();
+    }
+
+    #[test]
+    fn changed_files_are_used_if_they_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        write_pair(folder.path());
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let settings: BTreeMap<String, String> =
+            [(CERTIFICATE, path("c.pem")), (KEY, path("k.pem")), ("tailrace.kafka.tls", "true".to_owned())]
+                .map(|(key, value)| (key.to_owned(), value))
+                .into();
+        let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
+        let tls = Tls::load(&config).unwrap().unwrap();
+        let first = tls.config.load_full();
+        assert_eq!(tls.read_at_start.len(), 2);
+        assert_eq!(tls.files.stamps(), tls.read_at_start);
+        write_pair(folder.path());
+        assert_ne!(tls.files.stamps(), tls.read_at_start);
+        tls.reload().unwrap();
+        let second = tls.config.load_full();
+        assert!(!Arc::ptr_eq(&first, &second));
+
+        std::fs::write(folder.path().join("k.pem"), "half a file").unwrap();
+        assert!(matches!(tls.reload(), Err(TlsError::Content { key: KEY, .. })));
+        assert!(Arc::ptr_eq(&second, &tls.config.load_full()));
+    }
+}

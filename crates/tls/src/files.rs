@@ -1,0 +1,136 @@
+//! The files of TLS: what is in them, and whether they were replaced.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tailrace_env::time::Duration;
+use tailrace_env::{task, time};
+
+use crate::error::TlsError;
+
+/// How often the files are looked at for a change. A look is three stat(2).
+const RELOAD_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Largest file that is read; a chain of certificates has a few KiB, the system's authorities 250 KiB.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Of each file; `None` if it is not there.
+pub(crate) type Stamps = Vec<Option<Stamp>>;
+
+/// Time of change and length of a file: what tells that it was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    seconds: i64,
+    nanos: i64,
+    bytes: u64,
+}
+
+/// What tells whether one of these files was replaced.
+pub(crate) fn stamps<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Stamps {
+    let stamp = |path: &PathBuf| {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Stamp { seconds: found.mtime(), nanos: found.mtime_nsec(), bytes: found.len() })
+    };
+    files.into_iter().map(stamp).collect()
+}
+
+/// Has `owner` read its files again whenever they change. Never ends.
+pub(crate) async fn watch_files<T: Send + Sync + 'static>(
+    owner: Arc<T>,
+    mut used: Stamps,
+    stamps: fn(&T) -> Stamps,
+    reload: fn(&T) -> Result<(), TlsError>,
+) {
+    loop {
+        time::sleep(RELOAD_INTERVAL).await;
+        let (owner, before) = (Arc::clone(&owner), used.clone());
+        let look = move || {
+            let found = stamps(&owner);
+            (found != before).then(|| (found, reload(&owner)))
+        };
+        match task::spawn_blocking(look).await {
+            Ok(None) => {}
+            Ok(Some((found, outcome))) => {
+                used = found;
+                report(outcome);
+            }
+            Err(error) => tracing::error!(%error, "reading the TLS files panicked"),
+        }
+    }
+}
+
+fn report(outcome: Result<(), TlsError>) {
+    match outcome {
+        Ok(()) => tracing::info!("the TLS certificate was read again and is used for new connections"),
+        Err(error) => {
+            tracing::error!(%error, "a changed TLS file cannot be used: the certificate read before stays");
+        }
+    }
+}
+
+/// Who issues certificates that are trusted: those of a PEM file, that of the setting `key`.
+pub(crate) fn authorities(key: &'static str, path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(key, path)? {
+        let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
+        roots.add(certificate).map_err(|error| content(error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates of a PEM file, that of the setting `key`.
+///
+/// # Errors
+/// [`TlsError`]: it cannot be read, or holds none.
+pub(crate) fn certificates(key: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
+    let bytes = bytes(key, path)?;
+    let found: Result<Vec<_>, pem::Error> = CertificateDer::pem_slice_iter(&bytes).collect();
+    match found {
+        Ok(found) if found.is_empty() => {
+            Err(content("there is no certificate in it (expected PEM)".to_owned()))
+        }
+        Ok(found) => Ok(found),
+        Err(error) => Err(content(format!("it is no PEM: {error}"))),
+    }
+}
+
+/// The private key of a PEM file, that of the setting `key`.
+///
+/// # Errors
+/// [`TlsError`]: it cannot be read, or holds none.
+pub(crate) fn private_key(key: &'static str, path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let content = |reason| TlsError::Content { key, path: path.to_owned(), reason };
+    PrivateKeyDer::from_pem_slice(&bytes(key, path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => content(
+            "there is no unencrypted private key in it (expected PEM: PKCS #8, PKCS #1 or SEC1)".to_owned(),
+        ),
+        // Its text could show a part of the file.
+        _ => content("it is no PEM".to_owned()),
+    })
+}
+
+fn bytes(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let failed = |error| TlsError::Read { key, path: path.to_owned(), error };
+    let found = std::fs::metadata(path).map_err(failed)?;
+    if found.len() > FILE_BYTES_MAX {
+        let reason = format!("it has {} bytes, more than {FILE_BYTES_MAX}", found.len());
+        return Err(TlsError::Content { key, path: path.to_owned(), reason });
+    }
+    std::fs::read(path).map_err(failed)
+}
+
+/// What cannot be read at all is reported when it is read.
+pub(crate) fn warn_if_key_is_open(key: &'static str, path: &Path) {
+    let Ok(found) = std::fs::metadata(path) else { return };
+    if found.permissions().mode() & 0o007 != 0 {
+        tracing::warn!(
+            path = %path.display(), key,
+            "everybody on this machine may read or change the private key: chmod 600 (or 640) it"
+        );
+    }
+}
