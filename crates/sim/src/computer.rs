@@ -13,7 +13,7 @@ use crate::disk::{CrashMode, SimDisk};
 use crate::world::{Machine, Network};
 
 /// One computer. It is on from the beginning.
-pub struct Computer {
+pub(crate) struct Computer {
     network: Network,
     number: u8,
     disk: SimDisk,
@@ -26,24 +26,24 @@ type Started = Option<Result<RunningNode, StartError>>;
 
 impl Computer {
     /// A computer with the address 10.0.0.`number` and an empty disk, whose faults follow from `seed`.
-    pub fn new(network: &Network, number: u8, seed: u64) -> Self {
+    pub(crate) fn new(network: &Network, number: u8, seed: u64) -> Self {
         let machine = network.switch_on(number);
         Self { network: network.clone(), number, disk: SimDisk::new(seed), machine, node: Arc::default() }
     }
 
     /// What runs on it, runs here.
-    pub fn machine(&self) -> &'static Machine {
+    pub(crate) fn machine(&self) -> &'static Machine {
         self.machine
     }
 
     /// Its disk, until it loses its power.
-    pub fn disk(&self) -> &SimDisk {
+    pub(crate) fn disk(&self) -> &SimDisk {
         &self.disk
     }
 
     /// It loses its power, and of what was not synced what `mode` says; then it is on again. Where nothing is lost its processes are
     /// killed: those they spoke with hear of it.
-    pub fn crash(&mut self, mode: CrashMode) {
+    pub(crate) fn crash(&mut self, mode: CrashMode) {
         self.machine.stop(mode == CrashMode::KeepAll);
         self.disk = self.disk.crash(mode);
         self.machine = self.network.switch_on(self.number);
@@ -51,7 +51,7 @@ impl Computer {
     }
 
     /// Starts a node in the world of its machine. It is there some time later, see [`Computer::node`]; or that failed.
-    pub fn boot(&mut self, settings: BTreeMap<String, String>, addresses: Option<Addresses>) {
+    pub(crate) fn boot(&mut self, settings: BTreeMap<String, String>, addresses: Option<Addresses>) {
         let (disk, starting) = (self.disk.clone(), Arc::new(Mutex::new(None)));
         self.node = Arc::clone(&starting);
         self.machine.enter(|| {
@@ -63,7 +63,7 @@ impl Computer {
     }
 
     /// The node that runs on it.
-    pub fn node(&self) -> Option<Arc<Node>> {
+    pub(crate) fn node(&self) -> Option<Arc<Node>> {
         match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Ok(running)) => Some(Arc::clone(running.node())),
             _ => None,
@@ -71,7 +71,7 @@ impl Computer {
     }
 
     /// Why the node did not start.
-    pub fn failed(&self) -> Option<String> {
+    pub(crate) fn failed(&self) -> Option<String> {
         match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Err(error)) => Some(error.to_string()),
             _ => None,
@@ -82,7 +82,7 @@ impl Computer {
     ///
     /// # Panics
     /// If none runs, or if it does not come to an end.
-    pub fn stop(&self) -> usize {
+    pub(crate) fn stop(&self) -> usize {
         let running = self.node.lock().unwrap_or_else(PoisonError::into_inner).take();
         let running = running.and_then(Result::ok).expect("a node runs");
         let stopped = self.network.universe().run(self.machine, running.stop());

@@ -12,9 +12,8 @@ mod mask;
 mod network;
 mod rng;
 pub mod storm;
-pub mod world;
+mod world;
 
-pub use computer::Computer;
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
 pub use mask::{Failure, Mask};
 pub use rng::Rng;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Storm;
+use super::site::Site;
 use crate::disk::CrashMode;
 use crate::mask::Mask;
 use crate::rng::Rng;
@@ -84,21 +84,21 @@ impl Faults {
     }
 
     /// Mends what is due, and strikes with what is.
-    pub(super) fn strike(&mut self, storm: &mut Storm) {
-        let now = storm.universe.now();
-        self.mend(storm, now);
+    pub(super) fn strike(&mut self, site: &mut Site) {
+        let now = site.universe.now();
+        self.mend(site, now);
         while self.left.last().is_some_and(|(_, fault)| fault.at <= now) {
             let Some((number, fault)) = self.left.pop() else { return };
             *self.counts.entry(fault.what.label()).or_default() += 1;
             self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
-            self.apply(storm, &fault, now + fault.lasts);
+            self.apply(site, &fault, now + fault.lasts);
         }
     }
 
-    fn apply(&mut self, storm: &mut Storm, fault: &Fault, until: Duration) {
+    fn apply(&mut self, site: &mut Site, fault: &Fault, until: Duration) {
         match fault.what {
             What::Crash { computer, mode } => {
-                storm.computers[computer].crash(mode);
+                site.computers[computer].crash(mode);
                 self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == computer));
                 self.mends.push((until, Mend::Boot(computer)));
             }
@@ -106,42 +106,42 @@ impl Faults {
                 let (from, to) = (number(from), number(to));
                 let both = [(from, to), (to, from)];
                 for (from, to) in both.into_iter().take(if is_both { 2 } else { 1 }) {
-                    storm.network.cut(from, to, true);
+                    site.network.cut(from, to, true);
                     self.mends.push((until, Mend::Cut(from, to)));
                 }
             }
-            What::Reset { one, other, choice } => storm.network.reset(number(one), number(other), choice),
-            What::Pause { computer } => storm.computers[computer].machine().pause(fault.lasts),
+            What::Reset { one, other, choice } => site.network.reset(number(one), number(other), choice),
+            What::Pause { computer } => site.computers[computer].machine().pause(fault.lasts),
             What::Clock { computer, hours } => {
-                storm.computers[computer].machine().set_clock_error(hours * 3_600_000);
+                site.computers[computer].machine().set_clock_error(hours * 3_600_000);
             }
             What::Space { computer, left } => {
-                let disk = storm.computers[computer].disk();
+                let disk = site.computers[computer].disk();
                 disk.set_space(Some(disk.used_bytes() + left));
                 self.mends.push((until, Mend::Space(computer)));
             }
         }
     }
 
-    fn mend(&mut self, storm: &mut Storm, now: Duration) {
+    fn mend(&mut self, site: &mut Site, now: Duration) {
         let (due, later): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= now);
         self.mends = later;
         for (_, mend) in due {
             match mend {
-                Mend::Cut(from, to) => storm.network.cut(from, to, false),
-                Mend::Boot(computer) => storm.boot(computer),
-                Mend::Space(computer) => storm.computers[computer].disk().set_space(None),
+                Mend::Cut(from, to) => site.network.cut(from, to, false),
+                Mend::Boot(computer) => site.boot(computer),
+                Mend::Space(computer) => site.computers[computer].disk().set_space(None),
             }
         }
     }
 
     /// Mends all.
-    pub(super) fn end(&mut self, storm: &mut Storm) {
+    pub(super) fn end(&mut self, site: &mut Site) {
         self.left.clear();
-        self.mend(storm, Duration::MAX);
+        self.mend(site, Duration::MAX);
         // A disk that was full when its computer crashed is so still.
-        for computer in &storm.computers {
+        for computer in &site.computers {
             computer.disk().set_space(None);
         }
     }

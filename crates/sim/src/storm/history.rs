@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use tailrace_types::Offset;
 
+/// Each writer has so many batches acknowledged once faults have ended.
+const AT_THE_END: u32 = 3;
+
 /// A batch: the node that it was offered to, the start of that node, and its number.
 pub(super) type BatchName = (usize, u32, u32);
 
@@ -43,14 +46,13 @@ impl History {
         &self.fates
     }
 
-    /// From here on it is counted who still has something acknowledged: so many times.
-    pub(super) fn begin_end(&mut self) -> u32 {
+    /// The faults have ended: a few more batches of each writer.
+    pub(super) fn begin_end(&mut self) {
         self.is_ending = true;
-        3
     }
 
-    /// How many nodes had so much acknowledged since.
-    pub(super) fn acknowledged_since(&self, wanted: u32) -> usize {
-        self.at_the_end.values().filter(|count| **count >= wanted).count()
+    /// The writer of a node has had enough acknowledged since.
+    pub(super) fn has_ended(&self, index: usize) -> bool {
+        self.at_the_end.get(&index).is_some_and(|count| *count >= AT_THE_END)
     }
 }

@@ -5,28 +5,25 @@
 mod faults;
 mod history;
 mod judge;
+mod site;
 mod writer;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tailrace_env::task;
 use tailrace_metadata::{Command, CreateTopic, Requester};
-use tailrace_node::cluster::Addresses;
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
 use self::faults::Faults;
 use self::history::History;
+use self::site::{Site, TOPIC};
+use self::writer::Writer;
 use crate::computer::Computer;
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
-use crate::world::{Network, Universe};
-
-/// The topic that is written to.
-const TOPIC: &str = "storm";
 
 /// A run has so many nodes: one that is a cluster by itself, three, five.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
@@ -73,16 +70,12 @@ pub struct StormReport {
     pub trace: u64,
 }
 
-/// The computers of a run.
+/// A run on its way.
 struct Storm {
-    universe: Universe,
-    network: Network,
-    computers: Vec<Computer>,
-    /// How often each was switched on.
-    starts: Vec<u32>,
+    site: Site,
     history: Arc<Mutex<History>>,
-    /// Its writer runs on this start.
-    writes: Vec<bool>,
+    /// The start of each node beside which a writer runs.
+    writes: Vec<u32>,
 }
 
 /// Plays one run.
@@ -92,37 +85,23 @@ struct Storm {
 pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
     let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
-    let mut storm = Storm::new(nodes, &mut rng);
+    let site = Site::new(nodes, &mut rng);
+    let mut storm = Storm { site, history: Arc::default(), writes: vec![0; nodes.into()] };
     let mut faults = None;
     let played = storm.play(options, rng, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
-    match played.and_then(|()| judge::judge(&storm.computers, &storm.lock(), TOPIC)) {
+    match played.and_then(|()| storm.end()) {
         Ok(fates) => {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(fates);
-            Ok(StormReport { counts, took: storm.universe.now(), trace: storm.universe.digest() })
+            counts.insert("turns of all that ran", storm.site.universe.turns());
+            Ok(StormReport { counts, took: storm.site.universe.now(), trace: storm.site.universe.digest() })
         }
         Err(anomaly) => Err(Failure { anomaly, faults: told }),
     }
 }
 
 impl Storm {
-    fn new(nodes: u8, rng: &mut Rng) -> Self {
-        let universe = Universe::new(rng.next_u64());
-        let network = Network::new(&universe);
-        let one = |number| Computer::new(&network, number, rng.next_u64());
-        let computers: Vec<_> = (1..=nodes).map(one).collect();
-        let count = computers.len();
-        Self {
-            universe,
-            network,
-            computers,
-            starts: vec![0; count],
-            history: Arc::default(),
-            writes: vec![false; count],
-        }
-    }
-
     fn lock(&self) -> std::sync::MutexGuard<'_, History> {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,60 +112,63 @@ impl Storm {
         mut rng: Rng,
         struck: &mut Option<Faults>,
     ) -> Result<(), String> {
-        (0..self.computers.len()).for_each(|index| self.boot(index));
+        (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
-            storm.computers.iter().all(|computer| computer.node().is_some())
+            storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
         self.create()?;
-        let begin = self.universe.now();
+        let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
-        let faults = Faults::new(rng.fork(), self.computers.len(), begin, end, &options.mask);
+        let faults = Faults::new(rng.fork(), self.site.computers.len(), begin, end, &options.mask);
         let faults = struck.insert(faults);
-        while self.universe.now() < end {
-            self.universe.run_for(LOOK);
+        while self.site.universe.now() < end {
+            self.site.universe.run_for(LOOK);
             self.look_after();
-            faults.strike(self);
+            faults.strike(&mut self.site);
         }
-        faults.end(self);
-        let wanted = self.lock().begin_end();
+        faults.end(&mut self.site);
+        self.lock().begin_end();
         self.wait("the cluster becomes whole", WHOLE_WITHIN, |storm| {
             storm.look_after();
-            storm.lock().acknowledged_since(wanted) >= storm.computers.len()
-                && judge::is_whole(&storm.computers, TOPIC)
+            let all_have_written = (0..storm.site.computers.len()).all(|index| storm.lock().has_ended(index));
+            all_have_written && judge::is_whole(&storm.site.computers, TOPIC)
         })
-    }
-
-    fn boot(&mut self, index: usize) {
-        let number = u8::try_from(index + 1).expect("there are few");
-        let at = |port: u16| SocketAddr::from(([10, 0, 0, number], port));
-        let addresses = Addresses { kafka: at(9092), nats: None, http: at(8222), cluster: None };
-        self.starts[index] += 1;
-        self.writes[index] = false;
-        self.computers[index].boot(settings(number), Some(addresses));
     }
 
     /// Starts again what did not start, and a writer beside each node that has begun.
     fn look_after(&mut self) {
-        for index in 0..self.computers.len() {
-            if self.computers[index].failed().is_some() {
-                self.boot(index);
+        for index in 0..self.site.computers.len() {
+            if self.site.computers[index].failed().is_some() {
+                self.site.boot(index);
             }
-            if !self.writes[index]
-                && let Some(node) = self.computers[index].node()
+            let (computer, start) = (&self.site.computers[index], self.site.starts[index]);
+            if self.writes[index] != start
+                && let Some(node) = computer.node()
             {
-                self.writes[index] = true;
-                let (history, start) = (Arc::clone(&self.history), self.starts[index]);
-                let writer = writer::Writer::new(index, start, history);
-                self.computers[index].machine().enter(|| task::spawn(writer.run(node)));
+                self.writes[index] = start;
+                let writer = Writer::new(index, start, Arc::clone(&self.history));
+                computer.machine().enter(|| task::spawn(writer.run(node)));
             }
         }
     }
 
+    /// Compares what was told with what is there, and stops the nodes.
+    fn end(&self) -> Result<BTreeMap<&'static str, u64>, String> {
+        let fates = judge::judge(&self.site.computers, &self.lock(), TOPIC)?;
+        for computer in &self.site.computers {
+            match computer.stop() {
+                0 => {}
+                failed => return Err(format!("{failed} partitions were not closed cleanly")),
+            }
+        }
+        Ok(fates)
+    }
+
     fn create(&self) -> Result<(), String> {
-        let computer = &self.computers[0];
+        let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
-        let replicas = i16::try_from(self.computers.len().min(3)).expect("there are few");
-        let created = self.universe.run(computer.machine(), create(node, replicas));
+        let replicas = i16::try_from(self.site.computers.len()).expect("there are few");
+        let created = self.site.universe.run(computer.machine(), create(node, replicas));
         created.map_err(|stalled| stalled.to_string())?
     }
 
@@ -196,13 +178,13 @@ impl Storm {
         within: Duration,
         is_done: impl Fn(&mut Self) -> bool,
     ) -> Result<(), String> {
-        let end = self.universe.now() + within;
+        let end = self.site.universe.now() + within;
         while !is_done(self) {
-            if self.universe.now() >= end {
-                let failed: Vec<_> = self.computers.iter().filter_map(Computer::failed).collect();
+            if self.site.universe.now() >= end {
+                let failed: Vec<_> = self.site.computers.iter().filter_map(Computer::failed).collect();
                 return Err(format!("not within {within:?}: {what} {failed:?}"));
             }
-            self.universe.run_for(LOOK);
+            self.site.universe.run_for(LOOK);
         }
         Ok(())
     }
@@ -217,16 +199,4 @@ async fn create(node: Arc<Node>, replicas: i16) -> Result<(), String> {
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;
     created.map(drop).map_err(|error| format!("the topic cannot be created: {error}"))
-}
-
-fn settings(number: u8) -> BTreeMap<String, String> {
-    let mut settings = vec![
-        ("data.dir", "/data".to_owned()),
-        ("node.id", number.to_string()),
-        ("cluster.listen", format!("10.0.0.{number}:7000")),
-    ];
-    if number > 1 {
-        settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));
-    }
-    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }

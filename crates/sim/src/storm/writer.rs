@@ -9,8 +9,8 @@ use tailrace_node::{Caller, Node};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{Offset, PartitionId};
 
-use super::TOPIC;
 use super::history::{BatchFate, BatchName, History};
+use super::site::TOPIC;
 
 pub(super) struct Writer {
     index: usize,
@@ -27,6 +27,9 @@ impl Writer {
         for number in 0_u32.. {
             let name = (self.index, self.start, number);
             self.write(&node, name).await;
+            if lock(&self.history).has_ended(self.index) {
+                return;
+            }
             time::sleep(Duration::from_micros(random::u64() % 30_000)).await;
         }
     }

@@ -25,7 +25,7 @@ const DIAL_AGAIN: Duration = Duration::from_millis(200);
 const NOTHING: u64 = 0;
 
 /// One machine, from switching on to losing its power. It is the world of what runs on it.
-pub struct Machine {
+pub(crate) struct Machine {
     /// Itself, for what lasts.
     own: OnceLock<&'static Self>,
     universe: Universe,
@@ -52,12 +52,12 @@ impl Machine {
     }
 
     /// Nothing that runs on it has a turn for so long.
-    pub fn pause(&self, time: Duration) {
+    pub(crate) fn pause(&self, time: Duration) {
         self.host.pause(self.universe.now() + time);
     }
 
     /// Sets its clock of the day wrong by so many milliseconds.
-    pub fn set_clock_error(&self, ms: i64) {
+    pub(crate) fn set_clock_error(&self, ms: i64) {
         self.clock_error.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);
     }
 
@@ -99,7 +99,7 @@ impl Universe {
     ///
     /// # Panics
     /// If the task does, or if the machine loses its power meanwhile.
-    pub fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         machine: &'static Machine,
         task: impl Future<Output = T> + Send + 'static,

@@ -11,6 +11,6 @@ mod network;
 mod thread;
 mod turns;
 
-pub use machine::Machine;
-pub use network::Network;
-pub use turns::{Stalled, Universe};
+pub(crate) use machine::Machine;
+pub(crate) use network::Network;
+pub(crate) use turns::Universe;

@@ -32,7 +32,7 @@ const LATENCY_NANOS: (u64, u64) = (20_000, 400_000);
 
 /// All connections of a universe.
 #[derive(Clone)]
-pub struct Network {
+pub(crate) struct Network {
     universe: Universe,
     state: Arc<Mutex<NetworkState>>,
 }
@@ -114,7 +114,7 @@ fn parse(address: &str) -> io::Result<SocketAddr> {
 
 impl Network {
     /// The network of a universe, without machines.
-    pub fn new(universe: &Universe) -> Self {
+    pub(crate) fn new(universe: &Universe) -> Self {
         let state = NetworkState {
             rng: universe.fork(),
             next_connection: 0,
@@ -160,7 +160,7 @@ impl Network {
     }
 
     /// Holds back what goes from one machine to another, or lets it go on.
-    pub fn cut(&self, from: u8, to: u8, is_cut: bool) {
+    pub(crate) fn cut(&self, from: u8, to: u8, is_cut: bool) {
         let mut state = self.lock();
         if is_cut {
             state.cuts.insert((from, to));
@@ -172,7 +172,7 @@ impl Network {
     }
 
     /// Resets a connection between two machines, if there is one; which, `choice` says.
-    pub fn reset(&self, one: u8, other: u8, choice: u64) {
+    pub(crate) fn reset(&self, one: u8, other: u8, choice: u64) {
         let mut state = self.lock();
         let between = |ends: &[End; 2]| {
             let machines = (ends[0].machine, ends[1].machine);

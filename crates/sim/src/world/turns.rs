@@ -23,11 +23,11 @@ const TURN_NANOS: u64 = 20_000;
 /// Nobody is ready, and no timer is set: what was waited for never comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("everybody waits, and for nothing that comes by itself")]
-pub struct Stalled;
+pub(crate) struct Stalled;
 
 /// Machines, and the time that they live in.
 #[derive(Clone)]
-pub struct Universe(Arc<Mutex<State>>);
+pub(crate) struct Universe(Arc<Mutex<State>>);
 
 /// What has turns.
 pub(super) enum Runs {
@@ -145,7 +145,7 @@ struct State {
 
 impl Universe {
     /// A universe without machines, whose course follows from `seed`.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             rng: Rng::new(seed),
             now: Duration::ZERO,
@@ -160,17 +160,17 @@ impl Universe {
     }
 
     /// How old the universe is.
-    pub fn now(&self) -> Duration {
+    pub(crate) fn now(&self) -> Duration {
         self.lock().now
     }
 
     /// How many turns there were.
-    pub fn turns(&self) -> u64 {
+    pub(crate) fn turns(&self) -> u64 {
         self.lock().turns
     }
 
     /// A number that tells two courses apart: who had which turn, and when.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.lock().digest
     }
 
@@ -186,7 +186,7 @@ impl Universe {
     }
 
     /// Lets time pass.
-    pub fn run_for(&self, time: Duration) {
+    pub(crate) fn run_for(&self, time: Duration) {
         let end = self.now() + time;
         // Nobody has to have anything to do.
         let _ = self.run_until(|| self.now() >= end);

@@ -1,0 +1,54 @@
+//! The computers of a run, and the nodes on them.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use tailrace_node::cluster::Addresses;
+
+use crate::computer::Computer;
+use crate::rng::Rng;
+use crate::world::{Network, Universe};
+
+/// The topic that is written to.
+pub(super) const TOPIC: &str = "storm";
+
+/// Computers in their universe.
+pub(super) struct Site {
+    pub(super) universe: Universe,
+    pub(super) network: Network,
+    pub(super) computers: Vec<Computer>,
+    /// How often the node of each was started.
+    pub(super) starts: Vec<u32>,
+}
+
+impl Site {
+    pub(super) fn new(nodes: u8, rng: &mut Rng) -> Self {
+        let universe = Universe::new(rng.next_u64());
+        let network = Network::new(&universe);
+        let one = |number| Computer::new(&network, number, rng.next_u64());
+        let computers: Vec<_> = (1..=nodes).map(one).collect();
+        let starts = vec![0; computers.len()];
+        Self { universe, network, computers, starts }
+    }
+
+    /// Starts the node of a computer.
+    pub(super) fn boot(&mut self, index: usize) {
+        let number = u8::try_from(index + 1).expect("there are few");
+        let at = |port: u16| SocketAddr::from(([10, 0, 0, number], port));
+        let addresses = Addresses { kafka: at(9092), nats: None, http: at(8222), cluster: None };
+        self.starts[index] += 1;
+        self.computers[index].boot(settings(number), Some(addresses));
+    }
+}
+
+fn settings(number: u8) -> BTreeMap<String, String> {
+    let mut settings = vec![
+        ("data.dir", "/data".to_owned()),
+        ("node.id", number.to_string()),
+        ("cluster.listen", format!("10.0.0.{number}:7000")),
+    ];
+    if number > 1 {
+        settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));
+    }
+    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
