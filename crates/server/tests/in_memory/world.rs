@@ -6,7 +6,7 @@ use std::sync::{Arc, Once, OnceLock};
 use std::time::Duration;
 
 use tailrace_env::net::{Listen, Opening, Socket};
-use tailrace_env::{Join, Running, Spawn, Task, Timer, Work, World};
+use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World};
 
 use crate::network::Network;
 
@@ -81,6 +81,10 @@ impl World for InMemory {
 
     fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>> {
         real().spawn_thread(name, work)
+    }
+
+    fn parking(&self) -> Arc<dyn Park> {
+        real().parking()
     }
 
     fn on_threads(&self, threads: usize, work: &(dyn Fn() + Sync)) {
