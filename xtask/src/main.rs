@@ -4,6 +4,7 @@ mod bench;
 mod codegen;
 mod docs;
 mod fuzz;
+mod mutants;
 mod run;
 mod sim;
 mod subjects;
@@ -23,6 +24,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
                            nodes as they ship, a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
+  mutants [--list] [PART OF A NAME...]
+                           plants the bugs of xtask/mutants.toml, one at a time, and says which of them nobody notices
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         "fuzz" => fuzz::run(rest),
         "prove" => subjects::prove(rest),
         "sim" => sim::run(rest),
+        "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         _ => {
             eprintln!("{USAGE}");

@@ -24,7 +24,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     for kind in &options.kinds {
         // A single seed is one to replay.
         let seeds = options.seeds.unwrap_or(if options.first.is_some() { 1 } else { 200 });
-        let storm_ms = options.storm_ms.unwrap_or(if *kind == "group" { 4000 } else { 6000 });
+        let storm_ms = options.storm_ms.unwrap_or(match *kind {
+            "group" => 4_000,
+            "nodes" => 5_000,
+            _ => 6_000,
+        });
         let numbers = [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
         let program =
             ["run", "--release", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--", kind];

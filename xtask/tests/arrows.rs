@@ -65,19 +65,30 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("http", &["env", "node", "tls"]),
     // The only one that knows all of them.
-    ("server", &["kafka", "nats", "http", "node", "tls", "runtime", "env", "config"]),
-    ("sim", &["node", "env", "coordination", "metadata", "config", "replication", "log", "records"]),
+    ("server", &["kafka", "nats", "http", "node", "tls", "env", "config"]),
+    ("sim", &["server", "node", "env", "coordination", "metadata", "replication", "log", "records"]),
     // (dev only)
     ("subjects-bench", &["subjects"]),
     ("cli", &[]),
     (
         "tailrace",
-        &["cli", "server", "bench", "config", "replication", "kafka-wire", "nats-wire", "records", "log"],
+        &[
+            "cli",
+            "server",
+            "runtime",
+            "bench",
+            "config",
+            "replication",
+            "kafka-wire",
+            "nats-wire",
+            "records",
+            "log",
+        ],
     ),
 ];
 
 /// Crates that may use tokio: what has no world of it (`env`), the real world, and programs.
-const TOKIO: &[&str] = &["env", "runtime", "server", "bench", "tailrace"];
+const TOKIO: &[&str] = &["env", "runtime", "bench", "tailrace"];
 
 /// Crates that may use tokio's glue to TLS.
 const TOKIO_RUSTLS: &[&str] = &["tls", "tailrace"];

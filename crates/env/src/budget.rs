@@ -12,6 +12,17 @@ use std::task::{Context, Poll, Waker};
 use prometheus_client::metrics::gauge::Gauge;
 use tailrace_types::i64_of;
 
+/// Memory that comes and goes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// Bytes that are held now.
+    pub bytes: usize,
+    /// The most that was held since this was asked last.
+    pub most_bytes: usize,
+    /// Much was freed since, whatever the numbers say.
+    pub freed_much: bool,
+}
+
 /// Frames up to this size are read without asking the budget: a connection's read buffer holds as much anyway.
 pub const SMALL_FRAME_BYTES: usize = 64 * 1024;
 

@@ -51,34 +51,20 @@ pub struct DataFolder {
 }
 
 impl DataFolder {
-    /// Opens `data.dir` on the disk of this machine, by way of `disk`; it is made where it is missing.
+    /// Opens `data.dir`; it is made where it is missing.
     ///
     /// # Errors
     /// [`StartError::Folder`], [`StartError::Lock`] if another process has it, [`StartError::Cluster`] if it belongs to another node.
     pub fn open(config: &BrokerConfig, disk: NodeDisk) -> Result<Self, StartError> {
         let path = PathBuf::from(&config.data_dir);
-        make_durable_folder(&path)?;
-        let lock = DataDirLock::acquire(&path)?;
-        Self::of(config, disk, path, Some(lock))
-    }
-
-    /// Opens `data.dir` on a disk that only this process sees, so that nobody else can take it.
-    ///
-    /// # Errors
-    /// As [`DataFolder::open`].
-    pub fn open_unshared(config: &BrokerConfig, disk: NodeDisk) -> Result<Self, StartError> {
-        let path = PathBuf::from(&config.data_dir);
-        let made = disk.create_dir(&path).and_then(|()| disk.sync_dir(path.parent().unwrap_or(&path)));
-        made.map_err(|error| folder_error("create", &path, &error))?;
-        Self::of(config, disk, path, None)
-    }
-
-    fn of(
-        config: &BrokerConfig,
-        disk: NodeDisk,
-        path: PathBuf,
-        lock: Option<DataDirLock>,
-    ) -> Result<Self, StartError> {
+        let lock = if disk.is_private() {
+            let made = disk.create_dir(&path).and_then(|()| disk.sync_dir(path.parent().unwrap_or(&path)));
+            made.map_err(|error| folder_error("create", &path, &error))?;
+            None
+        } else {
+            make_durable_folder(&path)?;
+            Some(DataDirLock::acquire(&path)?)
+        };
         let own = Own::open(&disk, &path, config.node())?;
         Ok(Self { path, disk, lock, own })
     }

@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+use tailrace_env::budget::Held;
+
 /// How often it is looked whether much was freed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -43,17 +45,6 @@ fn set_thresholds() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn set_thresholds() {}
-
-/// Memory that comes and goes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Held {
-    /// Bytes that are held now.
-    pub bytes: usize,
-    /// The most that was held since this was asked last.
-    pub most_bytes: usize,
-    /// Much was freed since, whatever the numbers say.
-    pub freed_much: bool,
-}
 
 /// Gives memory back after slow consumers, requests, answers or subscriptions held much of it: `held` says how much they do. Runs until
 /// the task is dropped.

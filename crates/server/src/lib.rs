@@ -18,10 +18,3 @@ pub use panics::watch_panics;
 pub use start::{Server, StartError, Startup, start};
 pub use tailrace_node::NodeDisk;
 pub use tailrace_node::cluster::Addresses;
-pub use tailrace_runtime::build_runtime;
-pub use tailrace_runtime::disk::LocalDisk;
-
-/// The disk of this machine.
-pub fn local_disk() -> NodeDisk {
-    NodeDisk::new(LocalDisk::default())
-}

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
 
 use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs, NatsTls};
 use tailrace_env::aside::Aside;
-use tailrace_env::budget::RequestBudget;
+use tailrace_env::budget::{Held, RequestBudget};
+use tailrace_env::join;
 use tailrace_env::metrics::Metrics;
 use tailrace_env::net::{ListenError, Listener, listen};
+use tailrace_env::task::{self, JoinHandle, Spawner};
+use tailrace_env::time::Duration;
 use tailrace_http::HttpServer;
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
 use tailrace_node::cluster::Addresses;
 use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode};
-use tailrace_runtime::memory::{self, Held};
 use tailrace_tls::{Tls, TlsError};
-use tokio::task::JoinHandle;
 
 use crate::nats_on_http::NatsOnHttp;
 
@@ -69,7 +69,8 @@ pub struct Server {
     kafka: JoinHandle<()>,
     others: Vec<JoinHandle<()>>,
     grace: Duration,
-    runtime: tokio::runtime::Handle,
+    tasks: Spawner,
+    kafka_server: Arc<KafkaServer>,
 }
 
 /// The listeners of the fronts.
@@ -102,7 +103,6 @@ impl Listeners {
 /// # Errors
 /// See [`StartError`]. Damaged partitions are no error: they are offline, and `/healthz` says so.
 pub async fn start(startup: Startup) -> Result<Server, StartError> {
-    tailrace_runtime::install();
     let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
     let folder = DataFolder::open(&config, startup.disk)?;
     let tls = Tls::load(&config)?;
@@ -164,18 +164,16 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         guest: Arc::new(NatsOnHttp(Arc::clone(&nats))),
     });
     let grace = Duration::from_millis(config.tailrace_shutdown_grace_ms);
-    let mut others = vec![
-        tokio::spawn(tailrace_http::serve(listeners.http, http)),
-        tokio::spawn(memory::give_back(held_memory(Arc::clone(&kafka), Arc::clone(&front)))),
-    ];
-    others.extend(listeners.nats.map(|listener| tokio::spawn(tailrace_nats::serve(listener, nats))));
-    others.extend(tls.map(|tls| tokio::spawn(tls.watch())));
+    let mut others = vec![task::spawn(tailrace_http::serve(listeners.http, http))];
+    others.extend(listeners.nats.map(|listener| task::spawn(tailrace_nats::serve(listener, nats))));
+    others.extend(tls.map(|tls| task::spawn(tls.watch())));
     Ok(Server {
         addresses,
-        kafka: tokio::spawn(tailrace_kafka::serve(listeners.kafka, kafka, grace)),
+        kafka: task::spawn(tailrace_kafka::serve(listeners.kafka, Arc::clone(&kafka), grace)),
+        kafka_server: kafka,
         others,
         grace,
-        runtime: tokio::runtime::Handle::current(),
+        tasks: Spawner::current(),
         node: running,
         nats: front,
     })
@@ -192,11 +190,21 @@ impl Server {
         self.node.node()
     }
 
+    /// What requests, answers and slow consumers hold, asked again and again.
+    pub fn held_memory(&self) -> impl Fn() -> Held + Send + 'static {
+        let (kafka, nats) = (Arc::clone(&self.kafka_server), Arc::clone(&self.nats));
+        move || Held {
+            bytes: nats.pending_bytes() + kafka.budget.used() + kafka.aside.used() + kafka.half_read.used(),
+            most_bytes: kafka.budget.take_most() + kafka.aside.take_most() + kafka.half_read.take_most(),
+            freed_much: nats.take_freed_much(),
+        }
+    }
+
     /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
     /// `tailrace.nats.lame.duck.duration.ms`. The task ends when they are gone; then [`Server::stop`] is due.
     pub fn lame_duck(&self) -> JoinHandle<()> {
         let nats = Arc::clone(&self.nats);
-        self.runtime.spawn(async move { nats.lame_duck().await })
+        self.tasks.spawn(async move { nats.lame_duck().await })
     }
 
     /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
@@ -204,7 +212,7 @@ impl Server {
     pub async fn stop(self) -> usize {
         self.node.hand_over().await;
         self.node.begin_to_stop();
-        let (kafka, ()) = tokio::join!(self.kafka, self.nats.stop(self.grace));
+        let (kafka, ()) = join!(self.kafka, self.nats.stop(self.grace));
         if let Err(error) = kafka {
             tracing::error!(%error, "the Kafka listener panicked");
         }
@@ -212,15 +220,6 @@ impl Server {
             task.abort();
         }
         self.node.stop().await
-    }
-}
-
-/// What requests, answers and slow consumers hold.
-fn held_memory(kafka: Arc<KafkaServer>, nats: Arc<NatsFront>) -> impl Fn() -> Held {
-    move || Held {
-        bytes: nats.pending_bytes() + kafka.budget.used() + kafka.aside.used() + kafka.half_read.used(),
-        most_bytes: kafka.budget.take_most() + kafka.aside.take_most() + kafka.half_read.take_most(),
-        freed_much: nats.take_freed_much(),
     }
 }
 

@@ -21,7 +21,9 @@ use tailrace_node::coordinators::append_any_marker;
 use tailrace_node::partitions::{PartitionHandle, append};
 use tailrace_node::taps::WantedBy;
 
-use crate::{Server, Startup, local_disk, start};
+use tailrace_runtime::disk::LocalDisk;
+
+use crate::{NodeDisk, Server, Startup, start};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -38,6 +40,7 @@ struct Rig {
 impl Rig {
     /// A server with a topic `t` that holds one record, `first`.
     async fn start() -> Self {
+        tailrace_runtime::install();
         let folder = tempfile::TempDir::new().unwrap();
         let data = folder.path().join("data").display().to_string();
         let settings = [
@@ -47,7 +50,7 @@ impl Rig {
             ("http", "127.0.0.1:0"),
         ];
         let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        let server = start(Startup { settings, disk: local_disk() }).await.unwrap();
+        let server = start(Startup { settings, disk: NodeDisk::new(LocalDisk::default()) }).await.unwrap();
         let producer: FutureProducer = ClientConfig::new()
             .set("bootstrap.servers", server.addresses().kafka.to_string())
             .create()

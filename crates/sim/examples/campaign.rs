@@ -17,7 +17,8 @@ use tailrace_sim::storm::{self, StormOptions};
 use tailrace_sim::{Failure, Mask};
 
 const USAGE: &str =
-    "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]";
+    "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
+       campaign noticed nodes|cluster|group FIRST_SEED SEEDS";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// From this many seeds on, every fault and every rare state must have come up.
 const SEEDS_OF_RARE: u64 = 100;
@@ -32,7 +33,8 @@ fn main() -> ExitCode {
     panic::set_hook(Box::new(|_| {}));
     match Campaign::new(&arguments) {
         Some(campaign) => campaign.run(),
-        None if arguments.first().is_some_and(|kind| kind == "bugs") => bugs(),
+        None if arguments.first().is_some_and(|what| what == "bugs") => bugs(),
+        None if arguments.first().is_some_and(|what| what == "noticed") => noticed(&arguments[1..]),
         None => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -74,14 +76,29 @@ struct Found {
     failures: BTreeMap<u64, Failure>,
 }
 
+impl Kind {
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "cluster" => Some(Self::Cluster),
+            "group" => Some(Self::Group),
+            "nodes" => Some(Self::Nodes),
+            _ => None,
+        }
+    }
+
+    /// How long faults rage where nobody says so.
+    fn storm_ms(self) -> u64 {
+        match self {
+            Self::Cluster => 6_000,
+            Self::Group => 4_000,
+            Self::Nodes => 5_000,
+        }
+    }
+}
+
 impl Campaign {
     fn new(arguments: &[String]) -> Option<Self> {
-        let kind = match arguments.first()?.as_str() {
-            "cluster" => Kind::Cluster,
-            "group" => Kind::Group,
-            "nodes" => Kind::Nodes,
-            _ => return None,
-        };
+        let kind = Kind::named(arguments.first()?)?;
         let numbers: Vec<u64> =
             arguments.iter().skip(1).take(3).filter_map(|number| number.parse().ok()).collect();
         let [first, seeds, storm_ms] = numbers[..] else { return None };
@@ -270,6 +287,24 @@ fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) 
     Shrunk { storm_ms, faults, anomaly: last.anomaly }
 }
 
+/// The first seed that fails. What fails is left as it is.
+fn noticed(arguments: &[String]) -> ExitCode {
+    let [kind, first, seeds] = arguments else { return ExitCode::from(2) };
+    let numbers = (first.parse::<u64>(), seeds.parse::<u64>());
+    let (Some(kind), (Ok(first), Ok(seeds))) = (Kind::named(kind), numbers) else { return ExitCode::from(2) };
+    let fails = |seed| Some((seed, once(kind, seed, kind.storm_ms(), &Mask::default(), Bug::None).err()?));
+    match (first..first.saturating_add(seeds)).find_map(fails) {
+        Some((seed, failure)) => {
+            println!("seed {seed}: {}", failure.anomaly);
+            ExitCode::SUCCESS
+        }
+        None => {
+            println!("NOT NOTICED by {seeds} seeds");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Every deliberate bug, and the first seed that notices it.
 fn bugs() -> ExitCode {
     use DeliberateBug::{AcceptOlderCoordinators, CountOlderTerms, SkipTruncation};
@@ -287,8 +322,8 @@ fn bugs() -> ExitCode {
     ];
     let mut outcome = ExitCode::SUCCESS;
     for bug in all {
-        let (kind, storm_ms) =
-            if let Bug::Cluster(_) = bug { (Kind::Cluster, 6_000) } else { (Kind::Group, 4_000) };
+        let kind = if let Bug::Cluster(_) = bug { Kind::Cluster } else { Kind::Group };
+        let storm_ms = kind.storm_ms();
         let by = |seed| {
             let failure = once(kind, seed, storm_ms, &Mask::default(), bug).err()?;
             // A seed that fails without it says nothing.

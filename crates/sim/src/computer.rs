@@ -1,13 +1,11 @@
-//! A computer with a disk that outlasts its starts, and a node on it, as it ships.
+//! A computer with a disk that outlasts its starts, and a server on it, as it ships.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tailrace_config::{BrokerConfig, DynamicConfigs};
-use tailrace_env::metrics::Metrics;
 use tailrace_env::task;
-use tailrace_node::cluster::Addresses;
-use tailrace_node::{DataFolder, Fronts, Node, NodeDisk, RunningNode, StartError, Startup};
+use tailrace_node::{Node, NodeDisk};
+use tailrace_server::{Server, StartError, Startup};
 
 use crate::disk::{CrashMode, SimDisk};
 use crate::world::{Machine, Network};
@@ -18,17 +16,17 @@ pub(crate) struct Computer {
     number: u8,
     disk: SimDisk,
     machine: &'static Machine,
-    node: Arc<Mutex<Started>>,
+    server: Arc<Mutex<Started>>,
 }
 
 /// `None`: not yet.
-type Started = Option<Result<RunningNode, StartError>>;
+type Started = Option<Result<Server, StartError>>;
 
 impl Computer {
     /// A computer with the address 10.0.0.`number` and an empty disk, whose faults follow from `seed`.
     pub(crate) fn new(network: &Network, number: u8, seed: u64) -> Self {
         let machine = network.switch_on(number);
-        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine, node: Arc::default() }
+        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine, server: Arc::default() }
     }
 
     /// What runs on it, runs here.
@@ -47,16 +45,16 @@ impl Computer {
         self.machine.stop(mode == CrashMode::KeepAll);
         self.disk = self.disk.crash(mode);
         self.machine = self.network.switch_on(self.number);
-        self.node = Arc::default();
+        self.server = Arc::default();
     }
 
-    /// Starts a node in the world of its machine. It is there some time later, see [`Computer::node`]; or that failed.
-    pub(crate) fn boot(&mut self, settings: BTreeMap<String, String>, addresses: Option<Addresses>) {
-        let (disk, starting) = (self.disk.clone(), Arc::new(Mutex::new(None)));
-        self.node = Arc::clone(&starting);
+    /// Starts a server in the world of its machine. Its node is there some time later, see [`Computer::node`]; or that failed.
+    pub(crate) fn boot(&mut self, settings: BTreeMap<String, String>) {
+        let (disk, starting) = (NodeDisk::private(self.disk.clone()), Arc::new(Mutex::new(None)));
+        self.server = Arc::clone(&starting);
         self.machine.enter(|| {
             task::spawn(async move {
-                let started = start(disk, settings, addresses).await;
+                let started = tailrace_server::start(Startup { settings, disk }).await;
                 *starting.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
             })
         });
@@ -64,41 +62,30 @@ impl Computer {
 
     /// The node that runs on it.
     pub(crate) fn node(&self) -> Option<Arc<Node>> {
-        match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(Ok(running)) => Some(Arc::clone(running.node())),
+        match &*self.server.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Ok(server)) => Some(Arc::clone(server.node())),
             _ => None,
         }
     }
 
-    /// Why the node did not start.
+    /// Why the server did not start.
     pub(crate) fn failed(&self) -> Option<String> {
-        match &*self.node.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.server.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(Err(error)) => Some(error.to_string()),
             _ => None,
         }
     }
 
-    /// Stops the node. Returns how many partitions were not closed cleanly.
+    /// Stops the server. Returns how many partitions were not closed cleanly.
     ///
     /// # Panics
     /// If none runs, or if it does not come to an end.
     pub(crate) fn stop(&self) -> usize {
-        let running = self.node.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let running = running.and_then(Result::ok).expect("a node runs");
+        let running = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = running.and_then(Result::ok).expect("a server runs");
         let stopped = self.network.universe().run(self.machine, running.stop());
         stopped.expect("it ends")
     }
-}
-
-async fn start(
-    disk: SimDisk,
-    settings: BTreeMap<String, String>,
-    addresses: Option<Addresses>,
-) -> Result<RunningNode, StartError> {
-    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
-    let folder = DataFolder::open_unshared(&config, NodeDisk::new(disk))?;
-    let metrics = Arc::new(Metrics::default());
-    tailrace_node::start(Startup { settings, folder, metrics, addresses, fronts: Fronts::default() }).await
 }
 
 impl Drop for Computer {

@@ -4,7 +4,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tailrace_server::{Startup, build_runtime, local_disk, watch_panics};
+use tailrace_runtime::disk::LocalDisk;
+use tailrace_runtime::{build_runtime, memory};
+use tailrace_server::{NodeDisk, Startup, watch_panics};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::ServeArguments;
@@ -29,7 +31,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitCode, Failure> {
 async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
     // Before the ready line: whoever reads it may send a signal at once.
     let mut signals = Signals::new()?;
-    let starting = tailrace_server::start(Startup { settings: settings.values, disk: local_disk() });
+    let disk = NodeDisk::new(LocalDisk::default());
+    let starting = tailrace_server::start(Startup { settings: settings.values, disk });
     // A node waits for as long as no cluster lets it in.
     let server = tokio::select! {
         server = starting => server?,
@@ -38,6 +41,7 @@ async fn serve(settings: Settings) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::SUCCESS);
         }
     };
+    tokio::spawn(memory::give_back(server.held_memory()));
     let addresses = server.addresses();
     let mut out = std::io::stdout().lock();
     let nats = addresses.nats.map_or_else(|| "off".to_owned(), |address| address.to_string());

@@ -15,13 +15,24 @@ use refusals::Refusals;
 #[derive(Clone)]
 pub struct NodeDisk {
     disk: Arc<dyn AnyDisk>,
+    is_private: bool,
     refusals: Arc<Refusals>,
 }
 
 impl NodeDisk {
-    /// A node's view of `disk`.
+    /// A node's view of `disk`, on which folders may be taken by other processes of this machine.
     pub fn new(disk: impl Disk) -> Self {
-        Self { disk: Arc::new(disk), refusals: Arc::default() }
+        Self { disk: Arc::new(disk), is_private: false, refusals: Arc::default() }
+    }
+
+    /// The same of a disk that only this process sees.
+    pub fn private(disk: impl Disk) -> Self {
+        Self { is_private: true, ..Self::new(disk) }
+    }
+
+    /// True if only this process sees it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// Writes that found no space.

@@ -25,7 +25,8 @@ use tailrace_kafka_wire::messages::produce_request::{
 use tailrace_kafka_wire::messages::produce_response::PartitionProduceResponse;
 use tailrace_kafka_wire::{ErrorCode, Records, Request, decode_response, request_frame};
 use tailrace_records::{BatchBuilder, BatchOptions};
-use tailrace_server::{Server, Startup, local_disk, start};
+use tailrace_runtime::disk::LocalDisk;
+use tailrace_server::{NodeDisk, Server, Startup, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -102,7 +103,13 @@ impl TestServer {
     }
 }
 
+/// The disk of this machine.
+pub(crate) fn local_disk() -> NodeDisk {
+    NodeDisk::new(LocalDisk::default())
+}
+
 async fn launch(settings: &BTreeMap<String, String>) -> Server {
+    tailrace_runtime::install();
     start(Startup { settings: settings.clone(), disk: local_disk() }).await.expect("the server starts")
 }
 

@@ -18,13 +18,13 @@ use tailrace_kafka_wire::messages::produce_request::{
 use tailrace_kafka_wire::messages::produce_response::{PartitionProduceResponse, ProduceResponse};
 use tailrace_kafka_wire::{Records, Request, decode_response, request_frame};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
-use tailrace_server::{NodeDisk, Server, Startup, local_disk, start};
+use tailrace_server::{NodeDisk, Server, Startup, start};
 use tailrace_types::TimestampMs;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Client, PATIENCE, TestServer};
+use super::{Client, PATIENCE, TestServer, local_disk};
 
 impl TestServer {
     /// A server on this disk.
@@ -111,6 +111,7 @@ impl TestServer {
 }
 
 async fn launch_on(disk: NodeDisk, settings: &BTreeMap<String, String>) -> Server {
+    tailrace_runtime::install();
     start(Startup { settings: settings.clone(), disk }).await.expect("the server starts")
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
-use tailrace_server::LocalDisk;
+use tailrace_runtime::disk::LocalDisk;
 
 /// Sees, and may refuse, what the server does to its files. All methods are called on the thread that does it.
 pub trait DiskWatcher: Send + Sync + fmt::Debug {

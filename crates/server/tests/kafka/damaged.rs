@@ -88,11 +88,11 @@ async fn a_coordinator_does_not_pass_over_damaged_positions() {
     // No scrubber has found it: what is acted on is checked.
     server.stop().await;
     damage_second_batch(&server, "__consumer_offsets-0");
-    server.begin(tailrace_server::local_disk()).await;
+    server.begin(crate::common::local_disk()).await;
     let mut client = server.connect().await;
     assert_eq!(committed(&mut client).await, Err(ErrorCode::CoordinatorNotAvailable));
     server.stop().await;
     damage_second_batch(&server, "__consumer_offsets-0");
-    server.begin(tailrace_server::local_disk()).await;
+    server.begin(crate::common::local_disk()).await;
     assert_eq!(committed(&mut server.connect().await).await, Ok(3), "it is whole again");
 }

@@ -461,7 +461,7 @@ async fn a_waiting_fetch_learns_that_its_records_were_deleted() {
 fn deleting_records_and_appending_do_not_wait_for_each_other_for_ever() {
     let settings = [("tailrace.io.threads".to_owned(), "1".to_owned())].into();
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).expect("legal settings");
-    tailrace_server::build_runtime(&config).expect("threads").block_on(async {
+    tailrace_runtime::build_runtime(&config).expect("threads").block_on(async {
         let mut server = TestServer::start().await;
         let mut client = server.connect().await;
         client.create_topic("t", 8, &[]).await;

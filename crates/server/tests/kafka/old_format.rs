@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::common::local_disk;
 use crate::common::rig::{eventually, now};
 use crate::common::{Client, TestServer};
 use bytes::Bytes;
@@ -12,7 +13,6 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_log::{RealDisk, inspect};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
-use tailrace_server::local_disk;
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 const TOPIC: &str = "old";

@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use crate::common;
+use crate::common::local_disk;
 use crate::common::rig::{decoded, fetch_request, number, numbered_with, only_partition};
 use crate::common::{Client, OK, TestServer, error};
 use tailrace_kafka_wire::ErrorCode;
@@ -19,7 +20,6 @@ use tailrace_kafka_wire::messages::list_offsets_request::{
 use tailrace_log::{LogConfig, LogStore, RealDisk, read_identity};
 use tailrace_records::{BatchHeader, BatchOptions};
 use tailrace_replication::{Durability, Policy, Solo, TransactionMarker};
-use tailrace_server::local_disk;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 const POLICY: Policy = Policy {

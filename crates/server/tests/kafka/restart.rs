@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::common;
+use crate::common::local_disk;
 use crate::common::rig::*;
 use crate::common::{Client, TestServer, error};
 use tailrace_kafka_wire::ErrorCode;
@@ -14,7 +15,7 @@ use tailrace_kafka_wire::messages::{
     InitProducerIdRequest, ProduceRequest,
 };
 use tailrace_records::BatchOptions;
-use tailrace_server::{Startup, local_disk, start};
+use tailrace_server::{Startup, start};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
 async fn producer_id(client: &mut Client) -> i64 {

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::common;
 use crate::common::certificates::{Authority, handshake};
+use crate::common::local_disk;
 use crate::common::rig::{bytes_of, eventually, fetch_request, numbered, only_partition, value};
 use crate::common::{Client, TestServer};
 use rustls::ClientConfig;
 use tailrace_kafka_wire::messages::MetadataRequest;
-use tailrace_server::{StartError, Startup, local_disk, start};
+use tailrace_server::{StartError, Startup, start};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;

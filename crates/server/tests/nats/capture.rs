@@ -482,7 +482,7 @@ async fn a_partition_that_is_offline_refuses_with_its_reason() {
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&path, bytes).unwrap();
     }
-    server.begin(tailrace_server::local_disk()).await;
+    server.begin(crate::common::local_disk()).await;
     let client = nats(&server).await;
     let answer = publish_for_ack(&client, "t.2", "x").await;
     let reason = answer["error"]["description"].as_str().unwrap();

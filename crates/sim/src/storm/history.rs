@@ -1,14 +1,45 @@
 //! What was offered, and what was told of it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use tailrace_types::Offset;
 
 /// Each writer has so many batches acknowledged once faults have ended.
 const AT_THE_END: u32 = 3;
 
-/// A batch: the node that it was offered to, the start of that node, and its number.
-pub(super) type BatchName = (usize, u32, u32);
+/// A batch by who offered it, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct BatchName {
+    /// The node that it was offered to.
+    pub(super) node: usize,
+    /// Which start of that.
+    pub(super) start: u32,
+    /// Which of the writers there.
+    pub(super) writer: u32,
+    /// How many that one offered before.
+    pub(super) number: u32,
+}
+
+impl BatchName {
+    /// What stands in the log.
+    pub(super) fn parse(value: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(value).ok()?.split('.');
+        let name = Self {
+            node: parts.next()?.parse().ok()?,
+            start: parts.next()?.parse().ok()?,
+            writer: parts.next()?.parse().ok()?,
+            number: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(name)
+    }
+}
+
+impl fmt::Display for BatchName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}.{}", self.node, self.start, self.writer, self.number)
+    }
+}
 
 /// What was told of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +68,7 @@ impl History {
 
     pub(super) fn told(&mut self, name: BatchName, fate: BatchFate) {
         if self.is_ending && matches!(fate, BatchFate::Stored(_)) {
-            *self.at_the_end.entry(name.0).or_default() += 1;
+            *self.at_the_end.entry(name.node).or_default() += 1;
         }
         self.fates.insert(name, fate);
     }

@@ -8,7 +8,6 @@ use tailrace_records::{DecodedBatch, split_batches};
 use tailrace_types::Offset;
 
 use super::history::{BatchFate, BatchName, History};
-use super::writer::{name_of, value_of};
 use crate::computer::Computer;
 
 /// Bytes that one read gives at most, and of one batch.
@@ -52,22 +51,22 @@ pub(super) fn judge(
 
 fn compare(log: &[(Offset, BatchName)], history: &History) -> Result<BTreeMap<&'static str, u64>, String> {
     let mut found = BTreeMap::new();
-    let mut last: BTreeMap<(usize, u32), u32> = BTreeMap::new();
+    let mut last = BTreeMap::new();
     for (offset, name) in log {
         if let Some(before) = found.insert(*name, *offset) {
-            return Err(format!("{} is stored twice, at {before} and {offset}", value_of(*name)));
+            return Err(format!("{} is stored twice, at {before} and {offset}", name));
         }
-        let (index, start, number) = *name;
+        let writer = (name.node, name.start, name.writer);
         match history.fates().get(name) {
             Some(BatchFate::Stored(_)) => {
                 // What was given up may come at any time.
-                if last.insert((index, start), number).is_some_and(|before| before > number) {
-                    return Err(format!("{} at {offset} comes behind a later one", value_of(*name)));
+                if last.insert(writer, name.number).is_some_and(|before| before > name.number) {
+                    return Err(format!("{} at {offset} comes behind a later one", name));
                 }
             }
-            None => return Err(format!("{} at {offset} was never offered", value_of(*name))),
+            None => return Err(format!("{} at {offset} was never offered", name)),
             Some(BatchFate::Refused) => {
-                return Err(format!("{} at {offset} was refused, and is stored", value_of(*name)));
+                return Err(format!("{} at {offset} was refused, and is stored", name));
             }
             Some(BatchFate::Unknown) => {}
         }
@@ -77,10 +76,7 @@ fn compare(log: &[(Offset, BatchName)], history: &History) -> Result<BTreeMap<&'
         let there = found.get(name);
         let label = match fate {
             BatchFate::Stored(offset) if there != Some(offset) => {
-                return Err(format!(
-                    "{} was acknowledged at {offset}, and lies at {there:?}",
-                    value_of(*name)
-                ));
+                return Err(format!("{} was acknowledged at {offset}, and lies at {there:?}", name));
             }
             BatchFate::Stored(_) => "a batch was acknowledged",
             BatchFate::Unknown => "nothing was known of a batch",
@@ -107,7 +103,7 @@ fn content(partition: &PartitionHandle) -> Result<Vec<(Offset, BatchName)>, Stri
             for record in batch.records() {
                 let record = record.map_err(|error| error.to_string())?;
                 if !batch.header().attributes.is_control() {
-                    let name = record.value.and_then(name_of).ok_or("a record that nobody wrote")?;
+                    let name = record.value.and_then(BatchName::parse).ok_or("a record that nobody wrote")?;
                     found.push((offset, name));
                 }
                 offset = offset.plus(1);

@@ -5,6 +5,7 @@
 mod faults;
 mod history;
 mod judge;
+mod publisher;
 mod site;
 mod writer;
 
@@ -19,14 +20,18 @@ use tailrace_types::TopicId;
 
 use self::faults::Faults;
 use self::history::History;
+use self::publisher::Publisher;
 use self::site::{Site, TOPIC};
-use self::writer::Writer;
+use self::writer::{WRITERS, Writer};
 use crate::computer::Computer;
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 
 /// A run has so many nodes: one that is a cluster by itself, three, five.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
+
+/// Clients that speak NATS.
+const PUBLISHERS: usize = 2;
 
 /// Between two looks of the storm itself.
 const LOOK: Duration = Duration::from_millis(20);
@@ -88,7 +93,7 @@ pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
     let site = Site::new(nodes, &mut rng);
     let mut storm = Storm { site, history: Arc::default(), writes: vec![0; nodes.into()] };
     let mut faults = None;
-    let played = storm.play(options, rng, &mut faults);
+    let played = storm.play(options, rng, nodes, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
     match played.and_then(|()| storm.end()) {
         Ok(fates) => {
@@ -110,6 +115,7 @@ impl Storm {
         &mut self,
         options: &StormOptions,
         mut rng: Rng,
+        nodes: u8,
         struck: &mut Option<Faults>,
     ) -> Result<(), String> {
         (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
@@ -117,6 +123,11 @@ impl Storm {
             storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
         self.create()?;
+        for number in 0..PUBLISHERS {
+            let publisher =
+                Publisher::new(self.site.computers.len() + number, nodes, Arc::clone(&self.history));
+            self.site.client.enter(|| task::spawn(publisher.run()));
+        }
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
         let faults = Faults::new(rng.fork(), self.site.computers.len(), begin, end, &options.mask);
@@ -130,7 +141,8 @@ impl Storm {
         self.lock().begin_end();
         self.wait("the cluster becomes whole", WHOLE_WITHIN, |storm| {
             storm.look_after();
-            let all_have_written = (0..storm.site.computers.len()).all(|index| storm.lock().has_ended(index));
+            let writers = storm.site.computers.len() + PUBLISHERS;
+            let all_have_written = (0..writers).all(|index| storm.lock().has_ended(index));
             all_have_written && judge::is_whole(&storm.site.computers, TOPIC)
         })
     }
@@ -146,8 +158,10 @@ impl Storm {
                 && let Some(node) = computer.node()
             {
                 self.writes[index] = start;
-                let writer = Writer::new(index, start, Arc::clone(&self.history));
-                computer.machine().enter(|| task::spawn(writer.run(node)));
+                for writer in 0..WRITERS {
+                    let writer = Writer::new(index, start, writer, Arc::clone(&self.history));
+                    computer.machine().enter(|| task::spawn(writer.run(Arc::clone(&node))));
+                }
             }
         }
     }
@@ -195,6 +209,7 @@ async fn create(node: Arc<Node>, replicas: i16) -> Result<(), String> {
     let topic = CreateTopic {
         partitions: 1,
         replication_factor: replicas,
+        configs: vec![("tailrace.subjects".to_owned(), Some("storm.>".to_owned()))],
         ..CreateTopic::with_defaults(TOPIC, id, node.now(), Requester::Client)
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;

@@ -1,22 +1,24 @@
 //! The computers of a run, and the nodes on them.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-
-use tailrace_node::cluster::Addresses;
 
 use crate::computer::Computer;
 use crate::rng::Rng;
-use crate::world::{Network, Universe};
+use crate::world::{Machine, Network, Universe};
 
 /// The topic that is written to.
 pub(super) const TOPIC: &str = "storm";
+
+/// The number of the computer of the clients.
+const CLIENT: u8 = 100;
 
 /// Computers in their universe.
 pub(super) struct Site {
     pub(super) universe: Universe,
     pub(super) network: Network,
     pub(super) computers: Vec<Computer>,
+    /// One for those who speak NATS. It stays on.
+    pub(super) client: &'static Machine,
     /// How often the node of each was started.
     pub(super) starts: Vec<u32>,
 }
@@ -27,18 +29,21 @@ impl Site {
         let network = Network::new(&universe);
         let one = |number| Computer::new(&network, number, rng.next_u64());
         let computers: Vec<_> = (1..=nodes).map(one).collect();
-        let starts = vec![0; computers.len()];
-        Self { universe, network, computers, starts }
+        let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
+        Self { universe, network, computers, client, starts }
     }
 
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
         let number = u8::try_from(index + 1).expect("there are few");
-        let at = |port: u16| SocketAddr::from(([10, 0, 0, number], port));
-        let addresses = Addresses { kafka: at(9092), nats: None, http: at(8222), cluster: None };
         self.starts[index] += 1;
-        self.computers[index].boot(settings(number), Some(addresses));
+        self.computers[index].boot(settings(number));
     }
+}
+
+/// Where NATS clients reach a computer.
+pub(super) fn nats_address(number: u8) -> String {
+    format!("10.0.0.{number}:4222")
 }
 
 fn settings(number: u8) -> BTreeMap<String, String> {
@@ -46,6 +51,9 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("data.dir", "/data".to_owned()),
         ("node.id", number.to_string()),
         ("cluster.listen", format!("10.0.0.{number}:7000")),
+        ("kafka", format!("10.0.0.{number}:9092")),
+        ("nats", nats_address(number)),
+        ("http", format!("10.0.0.{number}:8222")),
     ];
     if number > 1 {
         settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));

@@ -12,24 +12,24 @@ use tailrace_types::{Offset, PartitionId};
 use super::history::{BatchFate, BatchName, History};
 use super::site::TOPIC;
 
+/// Writers on each node, so that several batches go in one request.
+pub(super) const WRITERS: u32 = 3;
+
 pub(super) struct Writer {
-    index: usize,
-    start: u32,
+    /// Its next batch.
+    next: BatchName,
     history: Arc<Mutex<History>>,
 }
 
 impl Writer {
-    pub(super) fn new(index: usize, start: u32, history: Arc<Mutex<History>>) -> Self {
-        Self { index, start, history }
+    pub(super) fn new(node: usize, start: u32, writer: u32, history: Arc<Mutex<History>>) -> Self {
+        Self { next: BatchName { node, start, writer, number: 0 }, history }
     }
 
-    pub(super) async fn run(self, node: Arc<Node>) {
-        for number in 0_u32.. {
-            let name = (self.index, self.start, number);
-            self.write(&node, name).await;
-            if lock(&self.history).has_ended(self.index) {
-                return;
-            }
+    pub(super) async fn run(mut self, node: Arc<Node>) {
+        while !lock(&self.history).has_ended(self.next.node) {
+            self.write(&node, self.next).await;
+            self.next.number += 1;
             time::sleep(Duration::from_micros(random::u64() % 30_000)).await;
         }
     }
@@ -37,7 +37,7 @@ impl Writer {
     async fn write(&self, node: &Arc<Node>, name: BatchName) {
         let Some(topic) = node.topics().by_name(TOPIC) else { return };
         let mut builder = BatchBuilder::new(BatchOptions::default());
-        let value = value_of(name);
+        let value = name.to_string();
         builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("it is small");
         lock(&self.history).offered(name);
         let history = Arc::clone(&self.history);
@@ -60,16 +60,6 @@ impl Writer {
             Err(failure) => lock(&self.history).told(name, fate_of(Err(failure))),
         }
     }
-}
-
-pub(super) fn value_of((index, start, number): BatchName) -> String {
-    format!("{index} {start} {number}")
-}
-
-pub(super) fn name_of(value: &[u8]) -> Option<BatchName> {
-    let mut parts = std::str::from_utf8(value).ok()?.split(' ');
-    let name = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    parts.next().is_none().then_some(name)
 }
 
 fn fate_of(outcome: Result<Offset, NotStored>) -> BatchFate {

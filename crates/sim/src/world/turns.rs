@@ -120,10 +120,12 @@ struct Entry {
 impl Entry {
     /// Ends what has no further turn.
     fn end(self) {
+        // What is dropped is in its world still.
         let _inside = enter(self.host.world());
-        if let Some(Runs::Thread(thread)) = &self.runs {
+        match self.runs {
             // It unwinds.
-            while thread.resume() {}
+            Some(Runs::Thread(thread)) => while thread.resume() {},
+            others => among_tasks(|| drop(others)),
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use crate::common::local_disk;
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::init_producer_id_request::InitProducerIdRequest;
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
-use tailrace_server::local_disk;
 
 use super::client::{self, NEW, Who, call_until_done};
 use crate::common::rig::{decoded, fetch_request, now, only_partition};
