@@ -151,7 +151,7 @@ async fn a_change_that_panics_takes_the_partition_out_of_service() {
     // It is read all the same, and the server goes on.
     assert_eq!(reader.high_watermark().get(), 1);
     rig.create_other().await;
-    assert_eq!(rig.running.stop().await, 0);
+    assert_eq!(rig.running.stop().await, 1, "it was not closed cleanly");
 }
 
 /// An assertion of the core, not a panic made up for the test: its message is the reason everywhere, and it is nobody's fault but the
@@ -181,7 +181,7 @@ async fn a_partition_whose_invariant_is_broken_names_it_and_others_go_on() {
     let other = rig.node.topics().by_name("u").unwrap();
     let other = other.here(0).unwrap();
     append(&rig.node, Caller::internal(), other, batch(), now, WantedBy::NOBODY).await.unwrap();
-    assert_eq!(rig.running.stop().await, 0);
+    assert_eq!(rig.running.stop().await, 1, "it was not closed cleanly, the other one was");
 }
 
 /// What the flusher does without the partition's lock, as a sync.
@@ -196,5 +196,5 @@ async fn work_of_a_thread_that_panics_takes_the_partition_out_of_service() {
     assert_eq!(rig.handle.with(|_| ()).await, None);
     let reason = rig.handle.halted().unwrap();
     assert!(reason.ends_with("a sync went wrong"), "{reason}");
-    assert_eq!(rig.running.stop().await, 0);
+    assert_eq!(rig.running.stop().await, 1, "it was not closed cleanly");
 }

@@ -317,14 +317,18 @@ impl PartitionHandle {
     /// Closes the partition cleanly, and tells everybody who waits. Blocks on the disk, on a worker.
     ///
     /// # Errors
-    /// Those of [`Partition::close`], and [`AppendError::Halted`] if that panicked.
+    /// Those of [`Partition::close`], and [`AppendError::Halted`] if that panicked, or something before it.
     pub(crate) async fn close(self: &Arc<Self>, ending: Ending) -> Result<(), AppendError> {
         // Not on the worker: an append may hold the lock while it waits for one.
         let core = self.core.0.lock().await.take();
         if ending != Ending::Stopped {
             self.end(ending);
         }
-        let Some(core) = core else { return Ok(()) };
+        let Some(core) = core else {
+            // One that panicked is recovered by the next start.
+            let panicked = self.panic.get().filter(|_| ending == Ending::Stopped);
+            return panicked.map_or(Ok(()), |reason| Err(AppendError::Halted { reason: reason.clone() }));
+        };
         let partition = Arc::clone(self);
         let close = move || {
             let closed = core.close();
