@@ -23,6 +23,9 @@ use folder::{Folder, Node};
 use state::State;
 pub use state::{CrashMode, Op, Stats};
 
+/// Room on a disk without a bound.
+const PLENTY_BYTES: u64 = 1 << 50;
+
 /// A disk in memory. Clones name the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
@@ -236,7 +239,7 @@ impl Disk for SimDisk {
 
     fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
         let state = self.lock();
-        Ok(state.faults.space_bytes.map_or(u64::MAX, |space| space.saturating_sub(state.used_bytes())))
+        Ok(state.faults.space_bytes.map_or(PLENTY_BYTES, |space| space.saturating_sub(state.used_bytes())))
     }
 }
 
