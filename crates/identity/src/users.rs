@@ -124,7 +124,7 @@ impl Users {
         Self { by_name: HashMap::new(), token: None, guest: None, key, decoy }
     }
 
-    /// Whoever presents this text may do everything: plain, or a bcrypt hash of it.
+    /// Who presents this text may do everything: plain, or a bcrypt hash of it.
     ///
     /// # Errors
     /// What is wrong with it.

@@ -1,7 +1,7 @@
 //! Who may connect to the NATS listener, and as whom: what a CONNECT presents is turned into a credential, and compared
 //! with the users of the settings and of a file, both read at the start.
 //!
-//! Whoever is let in is a [`User`](tailrace_identity::User), and the connection asks its [`Permissions`] from then on.
+//! Who is let in is a [`User`](tailrace_identity::User), and the connection asks its [`Permissions`] from then on.
 //! Users, their secrets and their rules are `tailrace_identity`'s.
 //!
 //! Deliberately not here: accounts, JWTs and operators, authentication callouts, users by client certificate, and

@@ -356,7 +356,7 @@ impl NetworkSide<'_> {
         }
     }
 
-    /// Whoever reads at `end` hears of something that arrives then.
+    /// Who reads at `end` hears of something that arrives then.
     fn tell(&self, end: &mut End, arrives: Duration) {
         if let Some(waker) = end.reads.take() {
             self.universe.set_timer(arrives, waker);
