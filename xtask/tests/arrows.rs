@@ -66,7 +66,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("http", &["env", "node", "tls"]),
     // The only one that knows all of them.
     ("server", &["kafka", "nats", "http", "node", "tls", "env", "config"]),
-    ("sim", &["server", "node", "env", "coordination", "metadata", "replication", "log", "records"]),
+    (
+        "sim",
+        &["server", "node", "kafka-wire", "env", "coordination", "metadata", "replication", "log", "records"],
+    ),
     // (dev only)
     ("subjects-bench", &["subjects"]),
     ("cli", &[]),

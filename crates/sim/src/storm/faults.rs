@@ -17,8 +17,8 @@ const LASTS_MS: (u64, u64) = (10, 3_000);
 /// A disk that is nearly full has so many bytes left, at most.
 const LEFT_BYTES: u64 = 20_000;
 
-/// Hours by which a clock is wrong, either way.
-const HOURS: u64 = 15;
+/// Hours by which a clock is wrong, either way: producers are forgotten after a day.
+const HOURS: u64 = 11;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {

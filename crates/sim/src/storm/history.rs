@@ -57,6 +57,8 @@ pub(super) struct History {
     fates: BTreeMap<BatchName, BatchFate>,
     /// The faults have ended.
     is_ending: bool,
+    /// What should not have happened, found on the way.
+    anomaly: Option<String>,
     /// Acknowledged since then, of each node.
     at_the_end: BTreeMap<usize, u32>,
 }
@@ -71,6 +73,15 @@ impl History {
             *self.at_the_end.entry(name.node).or_default() += 1;
         }
         self.fates.insert(name, fate);
+    }
+
+    /// Something should not have happened. The first one counts.
+    pub(super) fn found(&mut self, anomaly: String) {
+        self.anomaly.get_or_insert(anomaly);
+    }
+
+    pub(super) fn anomaly(&self) -> Option<&str> {
+        self.anomaly.as_deref()
     }
 
     pub(super) fn fates(&self) -> &BTreeMap<BatchName, BatchFate> {

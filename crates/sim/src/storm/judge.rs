@@ -32,6 +32,9 @@ pub(super) fn judge(
     history: &History,
     topic: &str,
 ) -> Result<BTreeMap<&'static str, u64>, String> {
+    if let Some(anomaly) = history.anomaly() {
+        return Err(anomaly.to_owned());
+    }
     let mut logs = Vec::new();
     for computer in computers {
         let node = computer.node().ok_or("a node is gone")?;

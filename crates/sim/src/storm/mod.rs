@@ -5,6 +5,7 @@
 mod faults;
 mod history;
 mod judge;
+mod producer;
 mod publisher;
 mod site;
 mod writer;
@@ -20,6 +21,7 @@ use tailrace_types::TopicId;
 
 use self::faults::Faults;
 use self::history::History;
+use self::producer::Producer;
 use self::publisher::Publisher;
 use self::site::{Site, TOPIC};
 use self::writer::{WRITERS, Writer};
@@ -30,8 +32,8 @@ use crate::rng::Rng;
 /// A run has so many nodes: one that is a cluster by itself, three, five.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
 
-/// Clients that speak NATS.
-const PUBLISHERS: usize = 2;
+/// Clients that speak NATS, and as many that speak Kafka's protocol.
+const CLIENTS: usize = 4;
 
 /// Between two looks of the storm itself.
 const LOOK: Duration = Duration::from_millis(20);
@@ -123,10 +125,15 @@ impl Storm {
             storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
         self.create()?;
-        for number in 0..PUBLISHERS {
-            let publisher =
-                Publisher::new(self.site.computers.len() + number, nodes, Arc::clone(&self.history));
-            self.site.client.enter(|| task::spawn(publisher.run()));
+        for number in 0..CLIENTS {
+            let (number, history) = (self.site.computers.len() + number, Arc::clone(&self.history));
+            self.site.client.enter(|| {
+                if number.is_multiple_of(2) {
+                    task::spawn(Publisher::new(number, nodes, history).run())
+                } else {
+                    task::spawn(Producer::new(number, nodes, history).run())
+                }
+            });
         }
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
@@ -141,7 +148,7 @@ impl Storm {
         self.lock().begin_end();
         self.wait("the cluster becomes whole", WHOLE_WITHIN, |storm| {
             storm.look_after();
-            let writers = storm.site.computers.len() + PUBLISHERS;
+            let writers = storm.site.computers.len() + CLIENTS;
             let all_have_written = (0..writers).all(|index| storm.lock().has_ended(index));
             all_have_written && judge::is_whole(&storm.site.computers, TOPIC)
         })

@@ -17,7 +17,7 @@ pub(super) struct Site {
     pub(super) universe: Universe,
     pub(super) network: Network,
     pub(super) computers: Vec<Computer>,
-    /// One for those who speak NATS. It stays on.
+    /// One for clients. It stays on.
     pub(super) client: &'static Machine,
     /// How often the node of each was started.
     pub(super) starts: Vec<u32>,
@@ -41,6 +41,11 @@ impl Site {
     }
 }
 
+/// Where Kafka clients reach a computer.
+pub(super) fn kafka_address(number: u8) -> String {
+    format!("10.0.0.{number}:9092")
+}
+
 /// Where NATS clients reach a computer.
 pub(super) fn nats_address(number: u8) -> String {
     format!("10.0.0.{number}:4222")
@@ -51,7 +56,7 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("data.dir", "/data".to_owned()),
         ("node.id", number.to_string()),
         ("cluster.listen", format!("10.0.0.{number}:7000")),
-        ("kafka", format!("10.0.0.{number}:9092")),
+        ("kafka", kafka_address(number)),
         ("nats", nats_address(number)),
         ("http", format!("10.0.0.{number}:8222")),
     ];
