@@ -140,9 +140,10 @@ impl Faults {
     pub(super) fn end(&mut self, site: &mut Site) {
         self.left.clear();
         self.mend(site, Duration::MAX);
-        // A disk that was full when its computer crashed is so still.
+        // A disk that was full when its computer crashed is so still; and a batch from the future is refused.
         for computer in &site.computers {
             computer.disk().set_space(None);
+            computer.machine().set_clock_error(0);
         }
     }
 }
