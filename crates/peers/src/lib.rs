@@ -85,7 +85,7 @@ impl Peers {
     /// Links without nodes. To be called within the runtime on which they are to live.
     ///
     /// # Panics
-    /// If [`PeerOptions::frame_bytes_max`] is below [`FRAME_BYTES_MIN`].
+    /// If [`PeerOptions::frame_bytes_max`] is below 1 MiB.
     pub fn new(
         options: PeerOptions,
         identity: Identity,

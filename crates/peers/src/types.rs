@@ -59,11 +59,11 @@ pub struct PeerIdentity {
 #[derive(Clone, Debug)]
 pub struct PeerOptions {
     /// Largest frame in bytes, either way, and the same on all nodes: a raft message with 1 MiB of batches and a largest one
-    /// above that, or a request's body. At least [`FRAME_BYTES_MIN`]. Memory: as much for each member that is sending such a
+    /// above that, or a request's body. At least 1 MiB. Memory: as much for each member that is sending such a
     /// frame. A frame goes whole, and heartbeats wait for its end: bodies are better cut into pieces of some MiB.
     pub frame_bytes_max: usize,
     /// Bytes of NATS messages that wait for one link, but for a single one that is larger; what is more is refused. Word of
-    /// subscriptions may take [`NATS_INTEREST_RESERVE_BYTES`] more. Memory: as much for each other node that does not keep up.
+    /// subscriptions may take 4 MiB more. Memory: as much for each other node that does not keep up.
     pub nats_bytes_max: usize,
     /// Bytes that wait for one link, but for a single frame that is larger; what is more is refused. Memory: as much for each other node that does not keep up.
     /// Batches are shared with whoever sends them, not copied.
