@@ -168,7 +168,7 @@ fn append_to(
         && appended.duplicate.is_none()
     {
         let to = appended.base_offset.plus(i64::from(batch.header.last_offset_delta) + 1);
-        let range = TapRange::new(appended.base_offset, to, batch.bytes.len());
+        let range = TapRange::new(appended.epoch, appended.base_offset, to, batch.bytes.len());
         node.taps.appended(node, partition, *wanted, range);
     }
     Ok(appended)

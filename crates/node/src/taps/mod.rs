@@ -5,6 +5,9 @@
 //! the log. One task for each queue with ranges in it waits until they are committed, reads them back from the log, and
 //! hands whole batches to the sink (`reader`).
 //!
+//! Another leader may have overwritten an append before it was committed: the offsets are the same then, and the epoch is
+//! not. That node passes on what it appended.
+//!
 //! If a sink or the disk cannot keep up, the oldest ranges are skipped, and the sink is told how many records it missed.
 //! Nothing here holds up an append.
 
@@ -18,7 +21,7 @@ use bytes::Bytes;
 use tailrace_env::sync::Semaphore;
 use tailrace_records::{BatchError, BatchHeader, split_batches};
 use tailrace_replication::AbortedTransaction;
-use tailrace_types::Offset;
+use tailrace_types::{LeaderEpoch, Offset};
 
 pub use self::queue::TapBudget;
 use self::queue::TapQueue;
@@ -73,17 +76,21 @@ pub trait Intake: Send {
 /// Whole batches of one partition, all of which are committed.
 pub struct Committed {
     bytes: Bytes,
+    /// Under which they were appended here.
+    epoch: LeaderEpoch,
     /// Records before this offset were taken before, or deleted.
     pub from: Offset,
     aborted: Vec<AbortedTransaction>,
 }
 
 impl Committed {
-    /// The batches, without markers and those of aborted transactions.
+    /// The batches that were appended here, without markers and those of aborted transactions. Where a later leader has
+    /// overwritten what was appended here, its batches are not among them: they are passed on where they were appended.
     pub fn batches(&self) -> impl Iterator<Item = Result<(BatchHeader, Bytes), BatchError>> {
         let batches = split_batches(&self.bytes).map(|batch| {
             let (header, bytes) = batch?;
-            let is_passed_over = header.attributes.is_control() || self.is_aborted(&header);
+            let is_other = header.leader_epoch != self.epoch;
+            let is_passed_over = is_other || header.attributes.is_control() || self.is_aborted(&header);
             Ok((!is_passed_over).then(|| (header, self.bytes.slice_ref(bytes))))
         });
         batches.filter_map(Result::transpose)
@@ -143,5 +150,28 @@ impl Taps {
 
     fn queue<'a>(&self, partition: &'a PartitionHandle, number: usize) -> &'a TapQueue {
         partition.taps.of(number, self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_records::{BatchBuilder, BatchOptions};
+
+    use super::*;
+
+    #[test]
+    fn what_a_later_leader_wrote_over_an_append_is_not_passed_on() {
+        let batch = |epoch: i32, offset: i64| {
+            let mut builder = BatchBuilder::new(BatchOptions::default());
+            builder.push(tailrace_types::TimestampMs(1), None, Some(b"x"), &[]).expect("it is small");
+            let mut bytes = builder.build().to_vec();
+            bytes[..8].copy_from_slice(&offset.to_be_bytes());
+            bytes[12..16].copy_from_slice(&epoch.to_be_bytes());
+            bytes
+        };
+        let bytes = [batch(5, 10), batch(6, 11)].concat().into();
+        let committed = Committed { bytes, epoch: LeaderEpoch(5), from: Offset(10), aborted: Vec::new() };
+        let offsets = committed.batches().map(|batch| batch.map(|(header, _)| header.base_offset));
+        assert_eq!(offsets.collect::<Result<Vec<_>, _>>(), Ok(vec![Offset(10)]));
     }
 }

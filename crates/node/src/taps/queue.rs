@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tailrace_types::{Offset, Tally};
+use tailrace_types::{LeaderEpoch, Offset, Tally};
 
 /// Each range counts as at least so many bytes: what its place in the queue takes, and more.
 const RANGE_BYTES_MIN: u64 = 256;
@@ -21,6 +21,8 @@ const HELD_PART: u64 = 4;
 /// Whole batches of one partition, one behind the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TapRange {
+    /// The epoch under which it was appended: behind another leader something else may lie there.
+    pub(crate) epoch: LeaderEpoch,
     pub(crate) from: Offset,
     /// One past the last.
     pub(crate) to: Offset,
@@ -33,9 +35,9 @@ impl TapRange {
     ///
     /// # Panics
     /// If it has no offset.
-    pub(crate) fn new(from: Offset, to: Offset, bytes: usize) -> Self {
+    pub(crate) fn new(epoch: LeaderEpoch, from: Offset, to: Offset, bytes: usize) -> Self {
         assert!(from < to, "a batch from {from} to {to}");
-        Self { from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
+        Self { epoch, from, to, bytes: (bytes as u64).max(RANGE_BYTES_MIN) }
     }
 
     pub(crate) fn records(&self) -> u64 {
@@ -114,7 +116,10 @@ impl TapQueue {
         budget.take(range.bytes);
         queue.bytes += range.bytes;
         match queue.ranges.back_mut() {
-            Some(last) if last.to == range.from && last.bytes + range.bytes <= budget.joined_max() => {
+            Some(last)
+                if (last.epoch, last.to) == (range.epoch, range.from)
+                    && last.bytes + range.bytes <= budget.joined_max() =>
+            {
                 last.to = range.to;
                 last.bytes += range.bytes;
             }
@@ -175,7 +180,16 @@ mod tests {
     use super::*;
 
     fn range(from: i64, to: i64, bytes: usize) -> TapRange {
-        TapRange::new(Offset(from), Offset(to), bytes)
+        TapRange::new(LeaderEpoch(1), Offset(from), Offset(to), bytes)
+    }
+
+    #[test]
+    fn ranges_of_two_epochs_are_not_joined() {
+        let (queue, budget) = (TapQueue::default(), TapBudget::new(1 << 30));
+        let later = TapRange { epoch: LeaderEpoch(2), ..range(2, 3, 1000) };
+        queue.push(range(0, 2, 1000), &budget, false);
+        queue.push(later, &budget, false);
+        assert_eq!([queue.next(), queue.next()], [Some(range(0, 2, 1000)), Some(later)]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use tailrace_env::{select, task};
 
 use bytes::Bytes;
 use tailrace_log::DamagedRange;
-use tailrace_types::Offset;
+use tailrace_types::{LeaderEpoch, Offset};
 
 use super::queue::TapQueue;
 use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
@@ -130,7 +130,7 @@ async fn deliver(
         let upto = bounds.end(Isolation::TxnCommitted).min(range.to);
         // What retention has deleted meanwhile is gone.
         at = at.max(bounds.log_start);
-        let read = match read(partition, at, upto).await {
+        let read = match read(partition, range.epoch, at, upto).await {
             Err(skipped @ Skipped::Unread(ReadFailure::BeingExchanged)) => {
                 if !exchanged.pause().await {
                     return Err(skipped);
@@ -172,6 +172,7 @@ fn skip_damaged(
 /// Whole batches from `at` on, and where the next ones begin. `None` if there are none left.
 async fn read(
     partition: &Arc<PartitionHandle>,
+    epoch: LeaderEpoch,
     at: Offset,
     to: Offset,
 ) -> Result<Option<(Committed, Offset)>, Skipped> {
@@ -193,7 +194,7 @@ async fn read(
         })?
     };
     let bytes = bytes.map_err(Skipped::Disk)?;
-    Ok(Some((Committed { bytes, from: at, aborted }, next)))
+    Ok(Some((Committed { bytes, epoch, from: at, aborted }, next)))
 }
 
 #[cfg(test)]
@@ -234,7 +235,7 @@ mod tests {
     fn what_panics_is_skipped_and_others_go_on() {
         let sink = Unlucky { budget: TapBudget::new(1 << 20), skipped: AtomicU64::new(0) };
         let queue = TapQueue::default();
-        queue.push(TapRange::new(Offset(0), Offset(3), 1000), &sink.budget, false);
+        queue.push(TapRange::new(LeaderEpoch(1), Offset(0), Offset(3), 1000), &sink.budget, false);
         assert!(queue.begin());
         let delivery = std::panic::AssertUnwindSafe(|| {
             let _under_way = UnderWay { sink: &sink, queue: &queue, range: queue.next() };
@@ -242,7 +243,7 @@ mod tests {
         });
         assert!(std::panic::catch_unwind(delivery).is_err());
         assert_eq!((sink.budget.waiting(), sink.skipped.load(Ordering::Relaxed)), (0, 3));
-        queue.push(TapRange::new(Offset(3), Offset(4), 1000), &sink.budget, false);
+        queue.push(TapRange::new(LeaderEpoch(1), Offset(3), Offset(4), 1000), &sink.budget, false);
         assert!(queue.begin(), "the next append starts a reader");
     }
 }
