@@ -8,6 +8,7 @@ pub mod cluster;
 mod computer;
 mod disk;
 pub mod group;
+mod history;
 mod mask;
 mod network;
 mod rng;

@@ -9,12 +9,12 @@ use tailrace_types::{Offset, PartitionId, RaftGroup, TopicPartition};
 
 use super::clients;
 use super::faults::FaultKind;
-use super::history::{History, Seen};
 use super::messages::Fetched;
 use super::node::{Node, Slot};
 use super::options::{CONTROLLER, DATA_TOPIC, OUT_TOPIC, topic_partition};
 use super::world::World;
 use crate::SimDisk;
+use crate::history::{History, Seen};
 
 impl World {
     /// All nodes are up, every partition has the replicas that it is to have, and all of them have everything.

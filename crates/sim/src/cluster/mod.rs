@@ -6,7 +6,6 @@
 mod clients;
 mod coordinators;
 mod faults;
-mod history;
 mod judge;
 mod keeping;
 mod markers;

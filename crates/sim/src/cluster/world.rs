@@ -9,11 +9,11 @@ use tailrace_replication::raft::ReplicaId;
 use tailrace_types::{NodeId, ProducerId};
 
 use super::faults::{self, End, Fault};
-use super::history::History;
 use super::messages::{Call, Letter, Response};
 use super::node::{self, Membership, Node};
 use super::options::{Bug, CONTROLLER, ClusterOptions};
 use super::tasks::{Owner, Turn, Work};
+use crate::history::History;
 use crate::network::{Network, Weather};
 use crate::{CrashMode, Mask, Rng, SimDisk};
 

@@ -103,14 +103,16 @@ impl Faults {
                 self.mends.push((until, Mend::Boot(computer)));
             }
             What::Cut { from, to, is_both } => {
-                let (from, to) = (number(from), number(to));
+                let (from, to) = (site.number(from), site.number(to));
                 let both = [(from, to), (to, from)];
                 for (from, to) in both.into_iter().take(if is_both { 2 } else { 1 }) {
                     site.network.cut(from, to, true);
                     self.mends.push((until, Mend::Cut(from, to)));
                 }
             }
-            What::Reset { one, other, choice } => site.network.reset(number(one), number(other), choice),
+            What::Reset { one, other, choice } => {
+                site.network.reset(site.number(one), site.number(other), choice);
+            }
             What::Pause { computer } => site.computers[computer].machine().pause(fault.lasts),
             What::Clock { computer, hours } => {
                 site.computers[computer].machine().set_clock_error(hours * 3_600_000);
@@ -152,13 +154,17 @@ impl What {
     fn any(rng: &mut Rng, computers: usize) -> Self {
         let mut one = || usize::try_from(rng.below(computers as u64)).expect("there are few");
         let (computer, other) = (one(), one());
+        // The computer of the clients comes behind the others.
+        let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
         match rng.below(100) {
             0..15 => Self::Crash { computer, mode: CrashMode::Random },
             15..20 => Self::Crash { computer, mode: CrashMode::LoseAll },
             20..30 => Self::Crash { computer, mode: CrashMode::KeepAll },
-            30..50 => Self::Cut { from: computer, to: other, is_both: false },
-            50..60 => Self::Cut { from: computer, to: other, is_both: true },
-            60..75 => Self::Reset { one: computer, other, choice: rng.next_u64() },
+            30..40 => Self::Cut { from: computer, to: other, is_both: false },
+            40..45 => Self::Cut { from: computer, to: beside, is_both: false },
+            45..50 => Self::Cut { from: beside, to: computer, is_both: false },
+            50..60 => Self::Cut { from: computer, to: beside, is_both: true },
+            60..75 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
             75..90 => Self::Pause { computer },
             90..95 => {
                 let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
@@ -180,8 +186,4 @@ impl What {
             Self::Space { .. } => "a disk was nearly full",
         }
     }
-}
-
-fn number(computer: usize) -> u8 {
-    u8::try_from(computer + 1).expect("there are few")
 }

@@ -1,17 +1,20 @@
-//! What was offered, and what was told of it.
+//! What was offered, and what clients were told and saw of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::Offset;
 
-/// Each writer has so many batches acknowledged once faults have ended.
+use crate::history::History as Partitions;
+
+/// Each client has so many batches or transactions acknowledged once faults have ended.
 const AT_THE_END: u32 = 3;
 
 /// A batch by who offered it, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BatchName {
-    /// The node that it was offered to.
+    /// The node that it was offered to; or a client, behind the nodes.
     pub(super) node: usize,
     /// Which start of that.
     pub(super) start: u32,
@@ -52,27 +55,98 @@ pub(super) enum BatchFate {
     Refused,
 }
 
-#[derive(Debug, Default)]
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    #[default]
+    Storm,
+    /// The faults have ended, and subscribers find their last node.
+    Settling,
+    /// Some of a queue group leave.
+    Leaving,
+    /// A few more batches of each client. All are heard.
+    Ending,
+}
+
+#[derive(Default)]
 pub(super) struct History {
+    phase: Phase,
     fates: BTreeMap<BatchName, BatchFate>,
-    /// The faults have ended.
-    is_ending: bool,
+    /// What was written to and read from the topics that have transactions.
+    pub(super) partitions: Partitions,
     /// What should not have happened, found on the way.
     anomaly: Option<String>,
-    /// Acknowledged since then, of each node.
+    /// Acknowledged since the end began, of each client.
     at_the_end: BTreeMap<usize, u32>,
+    /// Clients that have something to finish.
+    busy: usize,
+    /// Messages acknowledged, and records committed, since the end began, with who has to hear of them.
+    published: BTreeSet<(&'static str, String)>,
+    /// What each subscriber heard since the end began.
+    heard: BTreeMap<&'static str, BTreeMap<String, u32>>,
+    /// Subscribers that a node knows of.
+    listening: BTreeSet<usize>,
+    /// How often what happened.
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// The history, as all clients share it.
+#[derive(Clone, Default)]
+pub(super) struct SharedHistory(Arc<Mutex<History>>);
+
+impl SharedHistory {
+    pub(super) fn lock(&self) -> MutexGuard<'_, History> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl History {
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.phase = phase;
+    }
+
     pub(super) fn offered(&mut self, name: BatchName) {
         self.fates.insert(name, BatchFate::Unknown);
     }
 
     pub(super) fn told(&mut self, name: BatchName, fate: BatchFate) {
-        if self.is_ending && matches!(fate, BatchFate::Stored(_)) {
-            *self.at_the_end.entry(name.node).or_default() += 1;
+        if matches!(fate, BatchFate::Stored(_)) {
+            self.done(name.node);
         }
         self.fates.insert(name, fate);
+    }
+
+    pub(super) fn fates(&self) -> &BTreeMap<BatchName, BatchFate> {
+        &self.fates
+    }
+
+    /// Something of a client was acknowledged.
+    pub(super) fn done(&mut self, client: usize) {
+        if self.phase == Phase::Ending {
+            *self.at_the_end.entry(client).or_default() += 1;
+        }
+    }
+
+    /// A client has had enough acknowledged since the end began.
+    pub(super) fn has_ended(&self, client: usize) -> bool {
+        self.at_the_end.get(&client).is_some_and(|count| *count >= AT_THE_END)
+    }
+
+    /// A client has something to finish before the run can end.
+    pub(super) fn begins(&mut self) {
+        self.busy += 1;
+    }
+
+    pub(super) fn finishes(&mut self) {
+        self.busy -= 1;
+    }
+
+    pub(super) fn all_have_finished(&self) -> bool {
+        self.busy == 0
     }
 
     /// Something should not have happened. The first one counts.
@@ -80,21 +154,69 @@ impl History {
         self.anomaly.get_or_insert(anomaly);
     }
 
+    pub(super) fn check(&mut self, fact: Result<(), String>) {
+        if let Err(anomaly) = fact {
+            self.found(anomaly);
+        }
+    }
+
     pub(super) fn anomaly(&self) -> Option<&str> {
         self.anomaly.as_deref()
     }
 
-    pub(super) fn fates(&self) -> &BTreeMap<BatchName, BatchFate> {
-        &self.fates
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
     }
 
-    /// The faults have ended: a few more batches of each writer.
-    pub(super) fn begin_end(&mut self) {
-        self.is_ending = true;
+    /// How often what happened, and what was told of batches.
+    pub(super) fn all_counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = self.counts.clone();
+        for fate in self.fates.values() {
+            let what = match fate {
+                BatchFate::Stored(_) => "a batch was acknowledged",
+                BatchFate::Unknown => "nothing was known of a batch",
+                BatchFate::Refused => "a batch was refused",
+            };
+            *counts.entry(what).or_default() += 1;
+        }
+        counts
     }
 
-    /// The writer of a node has had enough acknowledged since.
-    pub(super) fn has_ended(&self, index: usize) -> bool {
-        self.at_the_end.get(&index).is_some_and(|count| *count >= AT_THE_END)
+    /// A message was published and acknowledged, or a record committed. These subscribers have to hear it.
+    pub(super) fn published(&mut self, value: &str, hear: &[&'static str]) {
+        self.published.extend(hear.iter().map(|who| (*who, value.to_owned())));
+    }
+
+    /// A subscriber, or a queue group, heard a message.
+    pub(super) fn heard(&mut self, who: &'static str, value: &str) {
+        *self.heard.entry(who).or_default().entry(value.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn published_at_the_end(&self) -> &BTreeSet<(&'static str, String)> {
+        &self.published
+    }
+
+    /// How often a subscriber, or a queue group, heard each message.
+    pub(super) fn heard_by(&self, who: &str) -> Option<&BTreeMap<String, u32>> {
+        self.heard.get(who)
+    }
+
+    /// A node has begun to serve a subscription, or a connection was lost.
+    pub(super) fn listens(&mut self, subscriber: usize, is_known: bool) {
+        if is_known {
+            self.listening.insert(subscriber);
+        } else {
+            self.listening.remove(&subscriber);
+        }
+    }
+
+    /// How far clients are.
+    pub(super) fn state(&self) -> String {
+        let (busy, ended, listening) = (self.busy, &self.at_the_end, &self.listening);
+        format!("{busy} clients are busy, acknowledged at the end {ended:?}, listening {listening:?}")
+    }
+
+    pub(super) fn listening(&self) -> usize {
+        self.listening.len()
     }
 }

@@ -1,17 +1,16 @@
-//! Nodes as they ship, under faults: batches are offered to any of them, and what was told of each is judged at the end.
+//! Nodes as they ship, under faults: clients of all kinds use any of them, and what they were told and saw is judged at the end.
 //!
 //! A run follows from its seed. Faults rage for a while, then they end, every computer is on, and the cluster has to become whole.
 
+mod clients;
 mod faults;
 mod history;
 mod judge;
-mod producer;
-mod publisher;
 mod site;
-mod writer;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tailrace_env::task;
@@ -19,40 +18,57 @@ use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
+use self::clients::{Interest, WRITERS, Writer};
 use self::faults::Faults;
-use self::history::History;
-use self::producer::Producer;
-use self::publisher::Publisher;
-use self::site::{Site, TOPIC};
-use self::writer::{WRITERS, Writer};
-use crate::computer::Computer;
+use self::history::{Phase, SharedHistory};
+use self::site::{Site, TOPICS, replicas_of, topic_settings};
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
+use crate::world::seed_thread;
 
 /// A run has so many nodes: one that is a cluster by itself, three, five.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
 
-/// Clients that speak NATS, and as many that speak Kafka's protocol.
-const CLIENTS: usize = 4;
+/// As much as a main thread has.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Between two looks of the storm itself.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// By then all nodes know of a subscription that came or went.
+const INTEREST_IS_KNOWN_WITHIN: Duration = Duration::from_secs(3);
+
+/// By then what was published is heard.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// Once faults have ended, the cluster has so long to become whole.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 10] = [
+pub const RARE: [&str; 23] = [
     "a batch was acknowledged",
-    "nothing was known of a batch",
     "a batch was refused",
-    "a process was killed",
-    "a computer lost its power",
-    "two computers were cut off from each other",
-    "a connection was reset",
-    "a computer stood still",
     "a clock was wrong",
+    "a computer lost its power",
+    "a computer stood still",
+    "a connection was reset",
     "a disk was nearly full",
+    "a message was heard",
+    "a message was heard by a queue group",
+    "a process was killed",
+    "a processor began",
+    "a processor's transaction was committed",
+    "a reader passed over an aborted batch",
+    "a record was heard",
+    "a transaction was aborted",
+    "a transaction was committed",
+    "a transactional batch was refused",
+    "a transactional producer was fenced off",
+    "an offset was committed",
+    "nothing was known of a batch",
+    "some replica answered a fetch",
+    "a computer did not hear of another one",
+    "two computers were cut off from each other",
 ];
 
 /// What a run is made of.
@@ -80,27 +96,41 @@ pub struct StormReport {
 /// A run on its way.
 struct Storm {
     site: Site,
-    history: Arc<Mutex<History>>,
+    history: SharedHistory,
     /// The start of each node beside which a writer runs.
     writes: Vec<u32>,
 }
 
-/// Plays one run.
+/// Plays one run, in a thread of its own.
 ///
 /// # Errors
 /// What should not have happened.
+///
+/// # Panics
+/// If something in the run does.
 pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
+    std::thread::scope(|scope| {
+        let run = std::thread::Builder::new().name("storm".to_owned()).stack_size(STACK_BYTES);
+        let run = run.spawn_scoped(scope, || {
+            seed_thread(options.seed);
+            play(options)
+        });
+        run.expect("the system gives a thread").join().unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
     let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
     let site = Site::new(nodes, &mut rng);
-    let mut storm = Storm { site, history: Arc::default(), writes: vec![0; nodes.into()] };
+    let mut storm = Storm { site, history: SharedHistory::default(), writes: vec![0; nodes.into()] };
     let mut faults = None;
     let played = storm.play(options, rng, nodes, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
     match played.and_then(|()| storm.end()) {
-        Ok(fates) => {
+        Ok(told) => {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
-            counts.extend(fates);
+            counts.extend(told);
             counts.insert("turns of all that ran", storm.site.universe.turns());
             Ok(StormReport { counts, took: storm.site.universe.now(), trace: storm.site.universe.digest() })
         }
@@ -109,10 +139,6 @@ pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
 }
 
 impl Storm {
-    fn lock(&self) -> std::sync::MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn play(
         &mut self,
         options: &StormOptions,
@@ -124,17 +150,11 @@ impl Storm {
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
             storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
-        self.create()?;
-        for number in 0..CLIENTS {
-            let (number, history) = (self.site.computers.len() + number, Arc::clone(&self.history));
-            self.site.client.enter(|| {
-                if number.is_multiple_of(2) {
-                    task::spawn(Publisher::new(number, nodes, history).run())
-                } else {
-                    task::spawn(Producer::new(number, nodes, history).run())
-                }
-            });
+        for (topic, partitions) in TOPICS {
+            self.create(topic, partitions)?;
         }
+        let protocol = rng.next_u64();
+        self.site.client.enter(|| clients::spawn_all(nodes, &self.history, protocol));
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
         let faults = Faults::new(rng.fork(), self.site.computers.len(), begin, end, &options.mask);
@@ -145,12 +165,30 @@ impl Storm {
             faults.strike(&mut self.site);
         }
         faults.end(&mut self.site);
-        self.lock().begin_end();
-        self.wait("the cluster becomes whole", WHOLE_WITHIN, |storm| {
+        self.settle()
+    }
+
+    /// The faults have ended: everything becomes whole, and everybody is heard.
+    fn settle(&mut self) -> Result<(), String> {
+        self.history.lock().set_phase(Phase::Settling);
+        self.wait("all nodes run, and all subscribers are back", WHOLE_WITHIN, |storm| {
             storm.look_after();
-            let writers = storm.site.computers.len() + CLIENTS;
-            let all_have_written = (0..writers).all(|index| storm.lock().has_ended(index));
-            all_have_written && judge::is_whole(&storm.site.computers, TOPIC)
+            let run = storm.site.computers.iter().all(|computer| computer.node().is_some());
+            run && storm.history.lock().listening() == Interest::ALL.len()
+        })?;
+        self.site.universe.run_for(INTEREST_IS_KNOWN_WITHIN);
+        self.history.lock().set_phase(Phase::Leaving);
+        self.site.universe.run_for(INTEREST_IS_KNOWN_WITHIN);
+        self.history.lock().set_phase(Phase::Ending);
+        self.wait("all clients are served", WHOLE_WITHIN, |storm| {
+            storm.look_after();
+            let history = storm.history.lock();
+            let all_have_written = (0..storm.site.computers.len()).all(|index| history.has_ended(index));
+            all_have_written && history.all_have_finished()
+        })?;
+        self.site.universe.run_for(HEARD_WITHIN);
+        self.wait("the replicas are equal, and no transaction is open", WHOLE_WITHIN, |storm| {
+            judge::is_whole(&storm.site.computers)
         })
     }
 
@@ -166,7 +204,7 @@ impl Storm {
             {
                 self.writes[index] = start;
                 for writer in 0..WRITERS {
-                    let writer = Writer::new(index, start, writer, Arc::clone(&self.history));
+                    let writer = Writer::new(index, start, writer, self.history.clone());
                     computer.machine().enter(|| task::spawn(writer.run(Arc::clone(&node))));
                 }
             }
@@ -175,22 +213,36 @@ impl Storm {
 
     /// Compares what was told with what is there, and stops the nodes.
     fn end(&self) -> Result<BTreeMap<&'static str, u64>, String> {
-        let fates = judge::judge(&self.site.computers, &self.lock(), TOPIC)?;
+        judge::judge(&self.site.computers, &self.history.lock())?;
         for computer in &self.site.computers {
             match computer.stop() {
                 0 => {}
                 failed => return Err(format!("{failed} partitions were not closed cleanly")),
             }
         }
-        Ok(fates)
+        Ok(self.history.lock().all_counts())
     }
 
-    fn create(&self) -> Result<(), String> {
+    fn create(&self, topic: &'static str, partitions: i32) -> Result<(), String> {
         let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
-        let replicas = i16::try_from(self.site.computers.len()).expect("there are few");
-        let created = self.site.universe.run(computer.machine(), create(node, replicas));
+        let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("there are few");
+        let creating = create(node, topic, partitions, replicas);
+        let created = self.site.universe.run(computer.machine(), creating);
         created.map_err(|stalled| stalled.to_string())?
+    }
+
+    /// Who is waited for.
+    fn state(&self) -> String {
+        let nodes = self.site.computers.iter().enumerate().map(|(index, computer)| {
+            let node = index + 1;
+            match (computer.node(), computer.failed()) {
+                (Some(_), _) => format!("node {node} runs, {}", judge::marks(computer)),
+                (None, Some(error)) => format!("node {node}: {error}"),
+                (None, None) => format!("node {node} starts"),
+            }
+        });
+        format!("{}; {}", self.history.lock().state(), nodes.collect::<Vec<_>>().join("; "))
     }
 
     fn wait(
@@ -202,8 +254,7 @@ impl Storm {
         let end = self.site.universe.now() + within;
         while !is_done(self) {
             if self.site.universe.now() >= end {
-                let failed: Vec<_> = self.site.computers.iter().filter_map(Computer::failed).collect();
-                return Err(format!("not within {within:?}: {what} {failed:?}"));
+                return Err(format!("not within {within:?}: {what}; {}", self.state()));
             }
             self.site.universe.run_for(LOOK);
         }
@@ -211,13 +262,13 @@ impl Storm {
     }
 }
 
-async fn create(node: Arc<Node>, replicas: i16) -> Result<(), String> {
+async fn create(node: Arc<Node>, topic: &str, partitions: i32, replicas: i16) -> Result<(), String> {
     let id = TopicId::from_random(tailrace_env::random::bytes16());
     let topic = CreateTopic {
-        partitions: 1,
+        partitions,
         replication_factor: replicas,
-        configs: vec![("tailrace.subjects".to_owned(), Some("storm.>".to_owned()))],
-        ..CreateTopic::with_defaults(TOPIC, id, node.now(), Requester::Client)
+        configs: topic_settings(topic),
+        ..CreateTopic::with_defaults(topic, id, node.now(), Requester::Client)
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;
     created.map(drop).map_err(|error| format!("the topic cannot be created: {error}"))

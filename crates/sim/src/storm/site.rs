@@ -2,12 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use tailrace_types::{PartitionId, TopicName, TopicPartition};
+
 use crate::computer::Computer;
 use crate::rng::Rng;
 use crate::world::{Machine, Network, Universe};
 
-/// The topic that is written to.
+/// The topic that is written to, and that captures.
 pub(super) const TOPIC: &str = "storm";
+
+/// The topic of two partitions that transactions write to.
+pub(super) const DATA_TOPIC: &str = "data";
+
+/// The topic that partition 0 of the data is copied to.
+pub(super) const OUT_TOPIC: &str = "out";
+
+/// All topics, with their partitions.
+pub(super) const TOPICS: [(&str, i32); 3] = [(TOPIC, 1), (DATA_TOPIC, 2), (OUT_TOPIC, 1)];
+
+/// Replicas of a partition, where there are so many nodes.
+const REPLICAS: usize = 3;
+
+/// Bytes of a segment, so that there are many.
+const SEGMENT_BYTES: &str = "4000";
 
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
@@ -33,12 +50,20 @@ impl Site {
         Self { universe, network, computers, client, starts }
     }
 
+    /// The number of a computer. The clients' comes behind the others.
+    pub(super) fn number(&self, index: usize) -> u8 {
+        if index < self.computers.len() { number(index) } else { CLIENT }
+    }
+
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
-        let number = u8::try_from(index + 1).expect("there are few");
         self.starts[index] += 1;
-        self.computers[index].boot(settings(number));
+        self.computers[index].boot(settings(number(index)));
     }
+}
+
+fn number(index: usize) -> u8 {
+    u8::try_from(index + 1).expect("there are few")
 }
 
 /// Where Kafka clients reach a computer.
@@ -59,9 +84,30 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("kafka", kafka_address(number)),
         ("nats", nats_address(number)),
         ("http", format!("10.0.0.{number}:8222")),
+        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector".to_owned()),
+        ("transaction.state.log.num.partitions", "2".to_owned()),
+        ("offsets.topic.num.partitions", "2".to_owned()),
     ];
     if number > 1 {
         settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));
     }
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// What a topic is created with.
+pub(super) fn topic_settings(topic: &str) -> Vec<(String, Option<String>)> {
+    let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
+    if topic != OUT_TOPIC {
+        settings.push(("tailrace.subjects", format!("{topic}.>")));
+    }
+    settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect()
+}
+
+pub(super) fn topic_partition(topic: &str, partition: PartitionId) -> TopicPartition {
+    TopicPartition::new(TopicName::new(topic).expect("the names are legal"), partition)
+}
+
+/// How many replicas a partition has. One topic lies everywhere.
+pub(super) fn replicas_of(topic: &str, nodes: usize) -> usize {
+    if topic == TOPIC { nodes } else { nodes.min(REPLICAS) }
 }

@@ -6,11 +6,13 @@
 //!
 //! A machine that loses its power loses all that runs on it at once: tasks are dropped, threads unwind out of whatever they wait for.
 
+mod entropy;
 mod machine;
 mod network;
 mod thread;
 mod turns;
 
+pub(crate) use entropy::seed_thread;
 pub(crate) use machine::Machine;
 pub(crate) use network::Network;
 pub(crate) use turns::Universe;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tailrace_env::{Join, Park, Work, enter};
 
+use super::entropy::seed_thread;
 use super::turns::{Host, Resume, Runs, Universe};
 
 /// What a thread is ended with when its machine loses its power.
@@ -69,8 +70,11 @@ impl Turns {
             changed: Condvar::new(),
             waker: OnceLock::new(),
         });
-        let own = Arc::clone(&turns);
-        std::thread::Builder::new().name(name).spawn(move || own.run(work))?;
+        let (own, seed) = (Arc::clone(&turns), universe.fork().next_u64());
+        std::thread::Builder::new().name(name).spawn(move || {
+            seed_thread(seed);
+            own.run(work);
+        })?;
         let id = universe.add(host, Runs::Thread(Arc::clone(&turns) as Arc<dyn Resume>));
         turns.waker.get_or_init(|| universe.waker(id).expect("it was just added"));
         Ok(turns)

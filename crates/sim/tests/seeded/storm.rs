@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use tailrace_sim::Mask;
 use tailrace_sim::storm::{self, StormOptions};
 
-const SEEDS: u64 = 10;
-const STORM_MS: u64 = 5_000;
+const SEEDS: u64 = 4;
+const STORM_MS: u64 = 3_000;
 
 #[test]
 fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {

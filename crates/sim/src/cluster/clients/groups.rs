@@ -10,9 +10,9 @@ use tailrace_types::{Offset, PartitionId};
 use super::client::Client;
 use super::reader;
 use super::transactional::{Transaction, add, end, init, send};
-use crate::cluster::history::History;
 use crate::cluster::messages::{Request, Response};
 use crate::cluster::options::{DATA_TOPIC, OUT_TOPIC, topic_partition};
+use crate::history::History;
 
 /// Commits ever higher offsets, and asks for them in between.
 pub(super) async fn run(mut client: Client, number: u64) {

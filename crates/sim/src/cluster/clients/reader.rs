@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use tailrace_types::{LeaderEpoch, Offset, TopicPartition};
 
 use super::client::Client;
-use crate::cluster::history::{History, Seen};
 use crate::cluster::messages::{Fetched, Request, Response};
 use crate::cluster::options::{DATA_TOPIC, OUT_TOPIC};
+use crate::history::{History, Seen};
 
 pub(super) async fn run(mut client: Client, number: u64) {
     let committed = number.is_multiple_of(2);

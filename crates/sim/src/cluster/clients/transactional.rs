@@ -9,9 +9,9 @@ use tailrace_records::BatchOptions;
 use tailrace_types::{PartitionId, TopicPartition};
 
 use super::client::Client;
-use crate::cluster::history::Outcome;
 use crate::cluster::messages::{Request, Response};
 use crate::cluster::options::{DATA_TOPIC, topic_partition};
+use crate::history::Outcome;
 
 /// A transaction as its producer knows it.
 #[derive(Clone, Copy)]

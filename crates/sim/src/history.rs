@@ -10,7 +10,7 @@ use tailrace_types::{LeaderEpoch, Offset, TopicPartition};
 
 /// What became of a transaction, as far as its producer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// Nobody has asked for its end, or for an abort at most.
     Open,
     /// A commit was asked for; what became of it is not known.
@@ -21,15 +21,15 @@ pub(super) enum Outcome {
 
 /// One batch in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) value: String,
-    pub(super) epoch: LeaderEpoch,
+pub(crate) struct Seen {
+    pub(crate) value: String,
+    pub(crate) epoch: LeaderEpoch,
     /// Of its content.
-    pub(super) crc: u32,
-    pub(super) next: Offset,
-    pub(super) producer: i64,
-    pub(super) is_transactional: bool,
-    pub(super) is_control: bool,
+    pub(crate) crc: u32,
+    pub(crate) next: Offset,
+    pub(crate) producer: i64,
+    pub(crate) is_transactional: bool,
+    pub(crate) is_control: bool,
 }
 
 #[derive(Default)]
@@ -42,24 +42,24 @@ struct Partition {
 }
 
 #[derive(Default)]
-pub(super) struct History {
+pub(crate) struct History {
     partitions: BTreeMap<TopicPartition, Partition>,
     transactions: BTreeMap<String, Outcome>,
     /// Acknowledged batches of transactions.
     parts: BTreeMap<String, BTreeSet<(TopicPartition, String)>>,
     /// Of each group and partition: the offset that was acknowledged last, and by which epoch of its coordinator.
     offsets: BTreeMap<(String, TopicPartition), (i64, LeaderEpoch)>,
-    pub(super) acknowledged: u64,
-    pub(super) read: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) read: u64,
 }
 
 /// The transaction that a value was written in: what comes before the first colon.
-fn transaction_of(value: &str) -> Option<&str> {
+pub(crate) fn transaction_of(value: &str) -> Option<&str> {
     value.starts_with('t').then(|| value.split_once(':').map_or(value, |(transaction, _)| transaction))
 }
 
 impl History {
-    pub(super) fn acknowledged(
+    pub(crate) fn acknowledged(
         &mut self,
         id: &TopicPartition,
         value: &str,
@@ -89,16 +89,16 @@ impl History {
         Ok(())
     }
 
-    pub(super) fn set_outcome(&mut self, transaction: &str, outcome: Outcome) {
+    pub(crate) fn set_outcome(&mut self, transaction: &str, outcome: Outcome) {
         self.transactions.insert(transaction.to_owned(), outcome);
     }
 
-    pub(super) fn outcome(&self, transaction: &str) -> Outcome {
+    pub(crate) fn outcome(&self, transaction: &str) -> Outcome {
         self.transactions.get(transaction).copied().unwrap_or(Outcome::Open)
     }
 
     /// A leader's answer: what it takes for committed may not be less than what leaders before it told.
-    pub(super) fn told(
+    pub(crate) fn told(
         &mut self,
         id: &TopicPartition,
         epoch: LeaderEpoch,
@@ -125,7 +125,7 @@ impl History {
     }
 
     /// What a reader got in one answer, in order. `Err(None)`: bytes are damaged, which the reader has noticed.
-    pub(super) fn parse(bytes: &[u8], from: Offset) -> Result<Vec<(Offset, Seen)>, String> {
+    pub(crate) fn parse(bytes: &[u8], from: Offset) -> Result<Vec<(Offset, Seen)>, String> {
         let (mut found, mut at) = (Vec::new(), from);
         for batch in split_batches(bytes) {
             let (header, batch) = batch.map_err(|error| error.to_string())?;
@@ -146,7 +146,7 @@ impl History {
 
     /// A batch that is committed, as some reader saw it. True if it is the first. Where bits have rotted, the epoch tells nothing: it stands
     /// before what a batch's checksum covers. What nobody has seen before is not kept then.
-    pub(super) fn saw(
+    pub(crate) fn saw(
         &mut self,
         id: &TopicPartition,
         base: Offset,
@@ -177,7 +177,7 @@ impl History {
     }
 
     /// A batch that a reader of committed records gets to see.
-    pub(super) fn saw_committed(&self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<(), String> {
+    pub(crate) fn saw_committed(&self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<(), String> {
         let Some(transaction) = transaction_of(&seen.value) else { return Ok(()) };
         match self.outcome(transaction) {
             Outcome::Committed | Outcome::Unknown => Ok(()),
@@ -188,7 +188,7 @@ impl History {
         }
     }
 
-    pub(super) fn offset_was_committed(
+    pub(crate) fn offset_was_committed(
         &mut self,
         group: &str,
         id: &TopicPartition,
@@ -199,12 +199,12 @@ impl History {
     }
 
     /// The last offset that was acknowledged, and the coordinator's epoch.
-    pub(super) fn committed_offset(&self, group: &str, id: &TopicPartition) -> Option<(i64, LeaderEpoch)> {
+    pub(crate) fn committed_offset(&self, group: &str, id: &TopicPartition) -> Option<(i64, LeaderEpoch)> {
         self.offsets.get(&(group.to_owned(), id.clone())).copied()
     }
 
     /// The end of a run: `held` is what one replica holds below its high watermark.
-    pub(super) fn judge(
+    pub(crate) fn judge(
         &self,
         id: &TopicPartition,
         held: &BTreeMap<i64, Seen>,
@@ -245,7 +245,7 @@ impl History {
     }
 
     /// All or nothing: `visible` is what a reader of committed records sees at the end, everywhere.
-    pub(super) fn judge_transactions(
+    pub(crate) fn judge_transactions(
         &self,
         visible: &BTreeSet<(TopicPartition, String)>,
     ) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! Offers batches to one node, one after the other.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tailrace_env::random;
 use tailrace_env::time::{self, Duration};
@@ -9,28 +9,28 @@ use tailrace_node::{Caller, Node};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{Offset, PartitionId};
 
-use super::history::{BatchFate, BatchName, History};
-use super::site::TOPIC;
+use crate::storm::history::{BatchFate, BatchName, SharedHistory};
+use crate::storm::site::TOPIC;
 
 /// Writers on each node, so that several batches go in one request.
-pub(super) const WRITERS: u32 = 3;
+pub(in crate::storm) const WRITERS: u32 = 3;
 
-pub(super) struct Writer {
+pub(in crate::storm) struct Writer {
     /// Its next batch.
     next: BatchName,
-    history: Arc<Mutex<History>>,
+    history: SharedHistory,
 }
 
 impl Writer {
-    pub(super) fn new(node: usize, start: u32, writer: u32, history: Arc<Mutex<History>>) -> Self {
+    pub(in crate::storm) fn new(node: usize, start: u32, writer: u32, history: SharedHistory) -> Self {
         Self { next: BatchName { node, start, writer, number: 0 }, history }
     }
 
-    pub(super) async fn run(mut self, node: Arc<Node>) {
-        while !lock(&self.history).has_ended(self.next.node) {
+    pub(in crate::storm) async fn run(mut self, node: Arc<Node>) {
+        while !self.history.lock().has_ended(self.next.node) {
             self.write(&node, self.next).await;
             self.next.number += 1;
-            time::sleep(Duration::from_micros(random::u64() % 30_000)).await;
+            time::sleep(Duration::from_micros(random::u64() % 60_000)).await;
         }
     }
 
@@ -39,10 +39,10 @@ impl Writer {
         let mut builder = BatchBuilder::new(BatchOptions::default());
         let value = name.to_string();
         builder.push(node.now(), None, Some(value.as_bytes()), &[]).expect("it is small");
-        lock(&self.history).offered(name);
-        let history = Arc::clone(&self.history);
+        self.history.lock().offered(name);
+        let history = self.history.clone();
         let told =
-            move || -> relay::Told { Box::new(move |outcome| lock(&history).told(name, fate_of(outcome))) };
+            move || -> relay::Told { Box::new(move |outcome| history.lock().told(name, fate_of(outcome))) };
         let batch = Batch { topic: &topic, partition: PartitionId(0), builder, now: node.now() };
         let patience = Duration::from_millis(20 + random::u64() % 1_000);
         match relay::store(node, &Caller::internal().within(patience), batch, told).await {
@@ -55,9 +55,9 @@ impl Writer {
                     Some(committing) => committing.committed().await,
                     None => Ok(()),
                 };
-                lock(&self.history).told(name, fate_of(outcome.map(|()| stored.first())));
+                self.history.lock().told(name, fate_of(outcome.map(|()| stored.first())));
             }
-            Err(failure) => lock(&self.history).told(name, fate_of(Err(failure))),
+            Err(failure) => self.history.lock().told(name, fate_of(Err(failure))),
         }
     }
 }
@@ -70,8 +70,4 @@ fn fate_of(outcome: Result<Offset, NotStored>) -> BatchFate {
         }
         Err(_) => BatchFate::Refused,
     }
-}
-
-fn lock(history: &Mutex<History>) -> std::sync::MutexGuard<'_, History> {
-    history.lock().unwrap_or_else(PoisonError::into_inner)
 }

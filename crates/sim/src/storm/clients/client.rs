@@ -1,0 +1,222 @@
+//! What all clients that speak Kafka's protocol have in common: connections, and who leads and coordinates what.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tailrace_env::random;
+use tailrace_env::time::{self, Duration};
+use tailrace_kafka_wire::messages::metadata_request::MetadataRequestTopic;
+use tailrace_kafka_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, ProduceRequest};
+use tailrace_kafka_wire::{ErrorCode, Records, Request};
+use tailrace_records::{BatchBuilder, BatchOptions};
+use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, TopicPartition};
+
+use super::connection::{CallError, Connection};
+use crate::storm::history::{Phase, SharedHistory};
+use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, TOPIC, topic_partition};
+
+const METADATA: i16 = 12;
+const FIND_COORDINATOR: i16 = 4;
+
+/// Before a node is asked again.
+const RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// What is coordinated, as FindCoordinator names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Coordinated {
+    Group = 0,
+    Transaction = 1,
+}
+
+pub(super) struct Client {
+    pub(super) history: SharedHistory,
+    nodes: u8,
+    connections: BTreeMap<u8, Connection>,
+    leaders: BTreeMap<TopicPartition, (u8, LeaderEpoch)>,
+    replicas: BTreeMap<TopicPartition, Vec<u8>>,
+    coordinators: BTreeMap<(Coordinated, String), u8>,
+    unanswered: u64,
+}
+
+impl Client {
+    pub(super) fn new(nodes: u8, history: SharedHistory) -> Self {
+        Self {
+            history,
+            nodes,
+            connections: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
+            unanswered: 0,
+        }
+    }
+
+    /// Requests that were sent, and may have been carried out without an answer.
+    pub(super) fn unanswered(&self) -> u64 {
+        self.unanswered
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.history.lock().phase() == Phase::Ending
+    }
+
+    pub(super) fn count(&self, what: &'static str) {
+        self.history.lock().count(what);
+    }
+
+    pub(super) async fn ask<R: Request>(
+        &mut self,
+        node: u8,
+        version: i16,
+        request: &R,
+    ) -> Option<R::Response> {
+        let mut connection = match self.connections.remove(&node) {
+            Some(connection) => connection,
+            None => Connection::open(node).await.ok()?,
+        };
+        match connection.call(version, request).await {
+            Ok(response) => {
+                self.connections.insert(node, connection);
+                return Some(response);
+            }
+            Err(CallError::Lost) => {}
+            Err(CallError::Illegible(what)) => self.history.lock().found(what),
+        }
+        self.unanswered += 1;
+        None
+    }
+
+    fn any_node(&self) -> u8 {
+        u8::try_from(below(self.nodes.into())).expect("there are few") + 1
+    }
+
+    /// Asks some node who leads what, and forgets who coordinates. Never goes back to an earlier leader.
+    pub(super) async fn refresh(&mut self) {
+        self.coordinators.clear();
+        time::sleep(RETRY_PAUSE).await;
+        let named = [TOPIC, DATA_TOPIC, OUT_TOPIC]
+            .map(|name| MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() });
+        let request = MetadataRequest { topics: Some(named.into()), ..Default::default() };
+        let Some(answer) = self.ask(self.any_node(), METADATA, &request).await else { return };
+        for topic in answer.topics {
+            let name = topic.name.unwrap_or_default();
+            for partition in topic.partitions {
+                let id = topic_partition(&name, PartitionId(partition.partition_index));
+                let node = |number: i32| u8::try_from(number).ok();
+                let replicas = partition.replica_nodes.into_iter().filter_map(node).collect();
+                self.replicas.insert(id.clone(), replicas);
+                let Some(leader) = node(partition.leader_id) else { continue };
+                let led = (leader, LeaderEpoch(partition.leader_epoch));
+                let known = self.leaders.entry(id).or_insert(led);
+                if led.1 >= known.1 {
+                    *known = led;
+                }
+            }
+        }
+    }
+
+    /// Who leads a partition, as far as this client knows.
+    pub(super) async fn leader(&mut self, id: &TopicPartition) -> Option<(u8, LeaderEpoch)> {
+        if !self.leaders.contains_key(id) {
+            self.refresh().await;
+        }
+        self.leaders.get(id).copied()
+    }
+
+    pub(super) fn replicas(&self, id: &TopicPartition) -> &[u8] {
+        self.replicas.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// Who coordinates a group or a transactional id, as far as this client knows.
+    pub(super) async fn coordinator(&mut self, what: Coordinated, key: &str) -> Option<u8> {
+        let known = (what, key.to_owned());
+        if let Some(node) = self.coordinators.get(&known) {
+            return Some(*node);
+        }
+        let coordinator_keys = vec![key.to_owned()];
+        let request = FindCoordinatorRequest { key_type: what as i8, coordinator_keys, ..Default::default() };
+        let answer = self.ask(self.any_node(), FIND_COORDINATOR, &request).await;
+        let found = answer.and_then(|answer| u8::try_from(answer.coordinators.first()?.node_id).ok());
+        match found {
+            Some(node) => {
+                self.coordinators.insert(known, node);
+            }
+            None => time::sleep(RETRY_PAUSE).await,
+        }
+        found
+    }
+
+    /// Puts a batch to the leader of its partition, as far as this client knows. `None`: nothing was answered.
+    pub(super) async fn produce(
+        &mut self,
+        id: &TopicPartition,
+        batch: Bytes,
+        how: Produce<'_>,
+    ) -> Option<Result<Offset, ErrorCode>> {
+        let (node, _) = self.leader(id).await?;
+        let data = PartitionProduceData {
+            index: id.partition.0,
+            records: Records::Bytes(batch),
+            ..Default::default()
+        };
+        let name = id.topic.as_str().to_owned();
+        let request = ProduceRequest {
+            transactional_id: how.transactional_id.map(str::to_owned),
+            acks: -1,
+            timeout_ms: 1_000,
+            topic_data: vec![TopicProduceData { name, partition_data: vec![data], ..Default::default() }],
+            ..Default::default()
+        };
+        let answer = self.ask(node, how.version, &request).await?;
+        let partition = answer.responses.first()?.partition_responses.first()?.clone();
+        Some(match code(partition.error_code) {
+            ErrorCode::None => Ok(Offset(partition.base_offset)),
+            refused => Err(refused),
+        })
+    }
+}
+
+/// A producer as its batches name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Producer {
+    pub(super) id: ProducerId,
+    pub(super) epoch: ProducerEpoch,
+}
+
+impl Producer {
+    /// As an answer names it.
+    pub(super) fn new(id: i64, epoch: i16) -> Self {
+        Self { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
+    }
+}
+
+/// How a batch is put.
+#[derive(Clone, Copy)]
+pub(super) struct Produce<'a> {
+    pub(super) version: i16,
+    pub(super) transactional_id: Option<&'a str>,
+}
+
+/// A batch whose only record has this key and value.
+pub(super) fn batch(key: Option<&str>, value: &str, options: BatchOptions) -> Bytes {
+    let mut builder = BatchBuilder::new(options);
+    let (key, value) = (key.map(str::as_bytes), Some(value.as_bytes()));
+    builder.push(time::wall_clock(), key, value, &[]).expect("it is small");
+    let (_, batch) = builder.build_with_header();
+    batch
+}
+
+pub(super) fn code(code: i16) -> ErrorCode {
+    ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
+}
+
+/// A number below `end`, from the world's random numbers.
+pub(super) fn below(end: u64) -> u64 {
+    random::u64() % end
+}
+
+/// A while, of less than so many milliseconds.
+pub(super) async fn pause(ms: u64) {
+    time::sleep(Duration::from_micros(below(ms * 1_000))).await;
+}

@@ -1,0 +1,73 @@
+//! A connection that speaks Kafka's protocol.
+
+use std::io;
+
+use bytes::Bytes;
+use tailrace_env::io::{AsyncReadExt, AsyncWriteExt};
+use tailrace_env::net::{self, Stream};
+use tailrace_env::time::{self, Duration};
+use tailrace_kafka_wire::{Request, decode_response, request_frame};
+
+use crate::storm::site::kafka_address;
+
+/// How long an answer is waited for, at most.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// Bytes of an answer, at most.
+const ANSWER_BYTES_MAX: i32 = 16 << 20;
+
+pub(super) struct Connection {
+    stream: Stream,
+    correlation: i32,
+}
+
+/// Why there is no answer.
+pub(super) enum CallError {
+    /// The connection was lost, or nothing was heard for too long.
+    Lost,
+    /// What was answered is no answer.
+    Illegible(String),
+}
+
+impl From<io::Error> for CallError {
+    fn from(_: io::Error) -> Self {
+        Self::Lost
+    }
+}
+
+impl Connection {
+    pub(super) async fn open(node: u8) -> io::Result<Self> {
+        let dialed = time::timeout(ANSWER_TIMEOUT, net::connect(&kafka_address(node))).await;
+        let stream = dialed.map_err(|_| io::ErrorKind::TimedOut)??;
+        Ok(Self { stream, correlation: 0 })
+    }
+
+    pub(super) async fn call<R: Request>(
+        &mut self,
+        version: i16,
+        request: &R,
+    ) -> Result<R::Response, CallError> {
+        self.correlation += 1;
+        let frame = request_frame(self.correlation, Some("storm"), version, request);
+        let frame = frame.expect("the request is right").into_bytes().expect("it has no records of a file");
+        self.stream.write_all(&frame).await?;
+        let answer = time::timeout(ANSWER_TIMEOUT, self.receive()).await.map_err(|_| CallError::Lost)??;
+        let illegible = |error| CallError::Illegible(format!("an answer to {}: {error:?}", R::NAME));
+        let (correlation, response) = decode_response::<R>(answer, version).map_err(illegible)?;
+        if correlation == self.correlation {
+            Ok(response)
+        } else {
+            Err(CallError::Illegible(format!("{} was answered with number {correlation}", R::NAME)))
+        }
+    }
+
+    async fn receive(&mut self) -> io::Result<Bytes> {
+        let bytes = self.stream.read_i32().await?;
+        if !(0..=ANSWER_BYTES_MAX).contains(&bytes) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut answer = vec![0; usize::try_from(bytes).expect("it is not negative")];
+        self.stream.read_exact(&mut answer).await?;
+        Ok(answer.into())
+    }
+}

@@ -1,0 +1,64 @@
+//! Who uses a cluster: writers at a node's face, and clients that speak Kafka's protocol or NATS to whichever node they reach.
+
+mod client;
+mod committer;
+mod connection;
+mod nats;
+mod offsets;
+mod processor;
+mod producer;
+mod publisher;
+mod reader;
+mod subscriber;
+mod transactional;
+mod writer;
+
+use tailrace_env::task;
+
+use self::client::Client;
+use self::publisher::Publisher;
+use self::reader::Taste;
+use self::subscriber::Subscriber;
+use self::transactional::Protocol;
+use super::history::SharedHistory;
+
+pub(super) use self::reader::Hiding;
+pub(super) use self::subscriber::Interest;
+pub(super) use self::writer::{WRITERS, Writer};
+
+/// Clients of each of these kinds.
+const PUBLISHERS: usize = 2;
+const PRODUCERS: usize = 2;
+const TRANSACTIONAL: usize = 3;
+const COMMITTERS: usize = 2;
+
+/// Starts all clients of a cluster of so many nodes, in the world of their machine.
+pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
+    // In the history each counts as a node of its own, behind the others.
+    let mut numbers = usize::from(nodes)..;
+    let mut number = || numbers.next().expect("there are few");
+    let client = || Client::new(nodes, history.clone());
+    // Half of the runs begin with each.
+    let protocols = [Protocol::Classic, Protocol::EpochPerTransaction].into_iter().cycle();
+    let mut protocols = protocols.skip(usize::try_from(protocol % 2).expect("it is small"));
+    let mut protocol = || protocols.next().expect("it never ends");
+    for _ in 0..PUBLISHERS {
+        task::spawn(Publisher::new(number(), nodes, history.clone()).run());
+    }
+    for _ in 0..PRODUCERS {
+        task::spawn(producer::run(client(), number()));
+    }
+    for _ in 0..TRANSACTIONAL {
+        task::spawn(transactional::run(client(), number(), protocol()));
+    }
+    for _ in 0..COMMITTERS {
+        task::spawn(committer::run(client(), number()));
+    }
+    task::spawn(processor::run(client(), protocol()));
+    for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {
+        task::spawn(reader::run(client(), Taste { committed, follows }));
+    }
+    for interest in Interest::ALL {
+        task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());
+    }
+}

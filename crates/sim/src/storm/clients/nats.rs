@@ -1,0 +1,112 @@
+//! A connection that speaks NATS.
+
+use std::io;
+
+use tailrace_env::io::{AsyncReadExt, AsyncWriteExt};
+use tailrace_env::net::{self, Stream};
+use tailrace_env::time::{self, Duration};
+
+use super::client::below;
+use crate::storm::site::nats_address;
+
+/// How long an answer is waited for, at most.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Between two tries to reach a node.
+pub(super) const DIAL_PAUSE: Duration = Duration::from_millis(100);
+
+/// Most bytes of one line.
+const LINE_BYTES_MAX: usize = 4096;
+
+const OPTIONS: &str = "{\"verbose\":false,\"no_responders\":true,\"headers\":true}";
+
+pub(super) struct Talk {
+    stream: Stream,
+    input: Vec<u8>,
+}
+
+/// What a node says.
+pub(super) enum Said {
+    Message {
+        subject: String,
+        /// `None`: it has headers, as only the node's own messages have here.
+        payload: Option<Vec<u8>>,
+    },
+    Pong,
+}
+
+enum Took {
+    Said(Said),
+    Ping,
+    Nothing,
+}
+
+impl Talk {
+    /// Reaches some node, and says what it wants.
+    pub(super) async fn open(nodes: u8, wants: &str) -> io::Result<Self> {
+        let node = u8::try_from(below(nodes.into())).expect("there are few") + 1;
+        let stream =
+            time::timeout(ANSWER_TIMEOUT, net::connect(&nats_address(node))).await.map_err(late)??;
+        let mut talk = Self { stream, input: Vec::new() };
+        talk.say(&format!("CONNECT {OPTIONS}\r\n{wants}PING\r\n")).await?;
+        Ok(talk)
+    }
+
+    pub(super) async fn say(&mut self, text: &str) -> io::Result<()> {
+        self.stream.write_all(text.as_bytes()).await
+    }
+
+    /// What comes next. PING is answered on the way. Nothing is lost if this is dropped.
+    pub(super) async fn next(&mut self) -> io::Result<Said> {
+        loop {
+            match self.take()? {
+                Some(Took::Said(said)) => return Ok(said),
+                Some(Took::Ping) => self.say("PONG\r\n").await?,
+                Some(Took::Nothing) => {}
+                None => self.more().await?,
+            }
+        }
+    }
+
+    /// Takes one whole operation from the input.
+    fn take(&mut self) -> io::Result<Option<Took>> {
+        let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") else {
+            let is_long = self.input.len() > LINE_BYTES_MAX;
+            return if is_long { Err(io::ErrorKind::InvalidData.into()) } else { Ok(None) };
+        };
+        let line = String::from_utf8_lossy(&self.input[..end]).into_owned();
+        let mut words = line.split(' ');
+        let (mut all, verb) = (end + 2, words.next().unwrap_or_default());
+        let took = match verb {
+            "PING" => Took::Ping,
+            "PONG" => Took::Said(Said::Pong),
+            "-ERR" => return Err(io::Error::other(line)),
+            "MSG" | "HMSG" => {
+                let subject = words.next().unwrap_or_default().to_owned();
+                let bytes: usize = words.next_back().and_then(|word| word.parse().ok()).unwrap_or(0);
+                let Some(payload) = self.input.get(all..all + bytes + 2) else { return Ok(None) };
+                let payload = (verb == "MSG").then(|| payload[..bytes].to_vec());
+                all += bytes + 2;
+                Took::Said(Said::Message { subject, payload })
+            }
+            _ => Took::Nothing,
+        };
+        self.input.drain(..all);
+        Ok(Some(took))
+    }
+
+    async fn more(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes).await? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                self.input.extend_from_slice(&bytes[..read]);
+                Ok(())
+            }
+        }
+    }
+}
+
+pub(super) fn late(_: impl std::fmt::Debug) -> io::Error {
+    io::ErrorKind::TimedOut.into()
+}

@@ -1,0 +1,99 @@
+//! Publishes what is captured, one message after the other, and waits for the acknowledgement of each.
+
+use std::io;
+
+use tailrace_env::time;
+use tailrace_types::Offset;
+
+use super::client::pause;
+use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Said, Talk, late};
+use super::subscriber::Interest;
+use crate::storm::history::{BatchFate, BatchName, Phase, SharedHistory};
+
+pub(super) struct Publisher {
+    /// Its next message.
+    next: BatchName,
+    nodes: u8,
+    history: SharedHistory,
+}
+
+/// What became of a message.
+enum Told {
+    Stored(u64),
+    Refused,
+}
+
+impl Publisher {
+    /// `number`: in the history it counts as a node of its own, behind the others.
+    pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
+        Self { next: BatchName { node: number, start: 0, writer: 0, number: 0 }, nodes, history }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.history.lock().begins();
+        while !self.has_ended() {
+            // A connection that is lost is no fault of the node.
+            let _ = self.speak().await;
+            self.next.start += 1;
+            time::sleep(DIAL_PAUSE).await;
+        }
+        self.history.lock().finishes();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.history.lock().has_ended(self.next.node)
+    }
+
+    /// One connection, until it is lost, or nothing is heard for too long.
+    async fn speak(&mut self) -> io::Result<()> {
+        // Others have inboxes of their own.
+        let inbox = format!("ack.{}.{}", self.next.node, self.next.start);
+        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
+        while !self.has_ended() {
+            let name = self.next;
+            self.next.number += 1;
+            let value = name.to_string();
+            let is_heard = self.history.lock().phase() == Phase::Ending;
+            self.history.lock().offered(name);
+            let reply = format!("{inbox}.{}", name.number);
+            talk.say(&format!("PUB storm.{} {reply} {}\r\n{value}\r\n", name.node, value.len())).await?;
+            let told = time::timeout(ANSWER_TIMEOUT, acknowledgement(&mut talk, &reply)).await;
+            let fate = match told.map_err(late)?? {
+                Told::Stored(sequence) => {
+                    BatchFate::Stored(Offset(i64::try_from(sequence).expect("it is small") - 1))
+                }
+                // It may be stored all the same: the words of the refusal are for people.
+                Told::Refused => BatchFate::Unknown,
+            };
+            self.history.lock().told(name, fate);
+            if is_heard {
+                let hear = [Interest::Messages, Interest::Queue].map(Interest::name);
+                self.history.lock().published(&value, &hear);
+            }
+            pause(100).await;
+        }
+        Ok(())
+    }
+}
+
+/// What is said to `reply`. Everything before it is passed over.
+async fn acknowledgement(talk: &mut Talk, reply: &str) -> io::Result<Told> {
+    loop {
+        if let Said::Message { subject, payload } = talk.next().await?
+            && subject == reply
+        {
+            // With headers: nobody took it, since the topic is not there yet.
+            return Ok(payload.map_or(Told::Refused, |payload| told(&payload)));
+        }
+    }
+}
+
+/// `{"stream":"storm","seq":17}`, or an error.
+fn told(payload: &[u8]) -> Told {
+    let text = String::from_utf8_lossy(payload);
+    let digits = text.split_once("\"seq\":").map(|(_, rest)| rest.trim_end_matches('}'));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(sequence) if sequence > 0 && !text.contains("\"error\"") => Told::Stored(sequence),
+        _ => Told::Refused,
+    }
+}

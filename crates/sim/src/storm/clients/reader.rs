@@ -1,0 +1,193 @@
+//! Consumers: each reads every partition from its beginning, from leaders or followers, all records or the committed ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use tailrace_kafka_wire::messages::FetchRequest;
+use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use tailrace_kafka_wire::messages::fetch_response::PartitionData;
+use tailrace_kafka_wire::{ErrorCode, Records};
+use tailrace_types::{LeaderEpoch, Offset, PartitionId, TopicPartition};
+
+use super::client::{Client, below, code, pause};
+use crate::history::{History as Partitions, Seen};
+use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, topic_partition};
+
+const FETCH: i16 = 12;
+const FETCH_BYTES: i32 = 64 << 10;
+
+/// How long a node waits for more, at most.
+const WAIT_MS: i32 = 100;
+
+/// What a consumer reads.
+#[derive(Clone, Copy)]
+pub(super) struct Taste {
+    /// Only what is committed.
+    pub(super) committed: bool,
+    /// From any replica.
+    pub(super) follows: bool,
+}
+
+pub(super) async fn run(mut client: Client, taste: Taste) {
+    let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)];
+    let mut positions = all.map(|(topic, number)| (topic_partition(topic, PartitionId(number)), Offset(0)));
+    loop {
+        pause(60).await;
+        if below(20) == 0 {
+            client.refresh().await;
+        }
+        let (partition, position) = &mut positions[usize::try_from(below(3)).expect("it is small")];
+        *position = poll(&mut client, partition, *position, taste).await;
+    }
+}
+
+/// One fetch. Where to go on.
+async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Taste) -> Offset {
+    let Some((leader, epoch)) = client.leader(id).await else { return from };
+    let replicas = client.replicas(id);
+    let asked = if taste.follows && !replicas.is_empty() && below(10) < 7 {
+        let node = replicas[usize::try_from(below(replicas.len() as u64)).expect("there are few")];
+        Asked { node, from, epoch: None, committed: taste.committed }
+    } else {
+        Asked { node: leader, from, epoch: Some(epoch), committed: taste.committed }
+    };
+    match asked.fetch(client, id).await {
+        Some(fetched) => take(client, &asked, id, &fetched),
+        None => {
+            client.refresh().await;
+            from
+        }
+    }
+}
+
+/// What a fetch asks for, and whom.
+pub(super) struct Asked {
+    pub(super) node: u8,
+    pub(super) from: Offset,
+    /// `None` if a follower may be asked.
+    pub(super) epoch: Option<LeaderEpoch>,
+    /// Only what is committed.
+    pub(super) committed: bool,
+}
+
+/// What a node answered.
+pub(super) struct Fetched {
+    pub(super) bytes: Bytes,
+    high_watermark: Offset,
+    last_stable: Offset,
+    /// Aborted transactions: producer, first offset.
+    aborted: Vec<(i64, Offset)>,
+}
+
+impl Asked {
+    pub(super) async fn fetch(&self, client: &mut Client, id: &TopicPartition) -> Option<Fetched> {
+        let partition = FetchPartition {
+            partition: id.partition.0,
+            current_leader_epoch: self.epoch.map_or(-1, LeaderEpoch::get),
+            fetch_offset: self.from.get(),
+            partition_max_bytes: FETCH_BYTES,
+            ..FetchPartition::default()
+        };
+        let topic = id.topic.as_str().to_owned();
+        let request = FetchRequest {
+            max_wait_ms: WAIT_MS,
+            min_bytes: 1,
+            isolation_level: i8::from(self.committed),
+            topics: vec![FetchTopic { topic, partitions: vec![partition], ..FetchTopic::default() }],
+            ..FetchRequest::default()
+        };
+        let answer = client.ask(self.node, FETCH, &request).await?;
+        let partition = answer.responses.first()?.partitions.first()?.clone();
+        match code(partition.error_code) {
+            ErrorCode::None => Some(Fetched::of(partition)),
+            // Nothing is deleted, and what was read is committed.
+            ErrorCode::OffsetOutOfRange if self.epoch.is_some() => {
+                let from = self.from;
+                client.history.lock().found(format!("{id}: {from} is out of range for the leader"));
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Fetched {
+    fn of(partition: PartitionData) -> Self {
+        let aborted = partition.aborted_transactions.unwrap_or_default();
+        Self {
+            bytes: match partition.records {
+                Records::Bytes(bytes) => bytes,
+                _ => Bytes::new(),
+            },
+            high_watermark: Offset(partition.high_watermark),
+            last_stable: Offset(partition.last_stable_offset),
+            aborted: aborted.iter().map(|one| (one.producer_id, Offset(one.first_offset))).collect(),
+        }
+    }
+
+    /// Hides what was aborted, as clients do.
+    pub(super) fn hiding(&self) -> Hiding {
+        Hiding::new(self.aborted.clone())
+    }
+}
+
+fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) -> Offset {
+    let mut history = client.history.lock();
+    match asked.epoch {
+        // The leader has this epoch, or it had refused.
+        Some(epoch) => {
+            let told = history.partitions.told(id, epoch, fetched.high_watermark, fetched.last_stable);
+            history.check(told);
+        }
+        None if fetched.bytes.is_empty() => {}
+        None => history.count("some replica answered a fetch"),
+    }
+    let batches = match Partitions::parse(&fetched.bytes, asked.from) {
+        Ok(batches) => batches,
+        Err(anomaly) => {
+            history.found(format!("{id} of node {}: {anomaly}", asked.node));
+            return asked.from;
+        }
+    };
+    let (mut at, mut hiding) = (asked.from, fetched.hiding());
+    for (base, seen) in batches {
+        at = seen.next;
+        let saw = history.partitions.saw(id, base, &seen, false).map(drop);
+        history.check(saw);
+        if !asked.committed {
+            continue;
+        }
+        if hiding.shows(&seen) {
+            let fits = history.partitions.saw_committed(id, base, &seen);
+            history.check(fits);
+        } else if !seen.is_control {
+            history.count("a reader passed over an aborted batch");
+        }
+    }
+    at
+}
+
+/// What a client does with the aborted transactions that it is told of.
+pub(in crate::storm) struct Hiding {
+    aborted: BTreeMap<Offset, i64>,
+    hidden: BTreeSet<i64>,
+}
+
+impl Hiding {
+    /// Producers, and where a transaction of theirs that was aborted begins.
+    pub(in crate::storm) fn new(aborted: Vec<(i64, Offset)>) -> Self {
+        let aborted = aborted.into_iter().map(|(producer, first)| (first, producer)).collect();
+        Self { aborted, hidden: BTreeSet::new() }
+    }
+
+    /// True if the next batch is shown to readers of committed records.
+    pub(in crate::storm) fn shows(&mut self, seen: &Seen) -> bool {
+        let later = self.aborted.split_off(&seen.next);
+        self.hidden.extend(std::mem::replace(&mut self.aborted, later).into_values());
+        if seen.is_control {
+            self.hidden.remove(&seen.producer);
+            return false;
+        }
+        !(seen.is_transactional && self.hidden.contains(&seen.producer))
+    }
+}

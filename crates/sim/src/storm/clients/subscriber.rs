@@ -1,0 +1,133 @@
+//! Subscribers: one that hears all messages, one that hears the records of transactions, and the members of a queue group.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use tailrace_env::time::{self, Duration};
+
+use super::client::below;
+use super::nats::{DIAL_PAUSE, Said, Talk, late};
+use crate::history::{Outcome, transaction_of};
+use crate::storm::history::{Phase, SharedHistory};
+
+/// A subscriber goes to another node after so long, at most.
+const STAYS_MS: u64 = 4_000;
+
+/// After so long without a message a subscriber asks whether the node is there.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// It asks so many times.
+const SILENT_MAX: u32 = 10;
+
+/// What is subscribed to, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::storm) enum Interest {
+    /// Messages that NATS clients publish.
+    Messages,
+    /// The same, as one of a queue group.
+    Queue,
+    /// The same; it leaves before the end.
+    QueueForAWhile,
+    /// Records of transactions.
+    Records,
+}
+
+impl Interest {
+    pub(in crate::storm) const ALL: [Self; 5] =
+        [Self::Messages, Self::Queue, Self::Queue, Self::QueueForAWhile, Self::Records];
+
+    fn wants(self) -> &'static str {
+        match self {
+            Self::Messages => "SUB storm.> 1\r\n",
+            Self::Queue | Self::QueueForAWhile => "SUB storm.> workers 1\r\n",
+            Self::Records => "SUB data.> 1\r\n",
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Self::Messages => "a message was heard",
+            Self::Queue | Self::QueueForAWhile => "a message was heard by a queue group",
+            Self::Records => "a record was heard",
+        }
+    }
+
+    /// Under which name the history keeps what it hears.
+    pub(in crate::storm) fn name(self) -> &'static str {
+        match self {
+            Self::Messages => "a subscriber",
+            Self::Queue | Self::QueueForAWhile => "a queue group",
+            Self::Records => "a subscriber to records",
+        }
+    }
+}
+
+pub(super) struct Subscriber {
+    number: usize,
+    interest: Interest,
+    nodes: u8,
+    history: SharedHistory,
+}
+
+impl Subscriber {
+    pub(super) fn new(number: usize, interest: Interest, nodes: u8, history: SharedHistory) -> Self {
+        Self { number, interest, nodes, history }
+    }
+
+    pub(super) async fn run(self) {
+        while !self.has_left() {
+            // A connection that is lost is no fault of the node.
+            let _ = self.listen().await;
+            self.history.lock().listens(self.number, false);
+            time::sleep(DIAL_PAUSE).await;
+        }
+    }
+
+    fn has_left(&self) -> bool {
+        self.interest == Interest::QueueForAWhile && self.history.lock().phase() >= Phase::Leaving
+    }
+
+    /// One connection, until it is lost, or it is time to go elsewhere.
+    async fn listen(&self) -> io::Result<()> {
+        let mut talk = Talk::open(self.nodes, self.interest.wants()).await?;
+        let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
+        let (mut heard, mut silent) = (BTreeSet::new(), 0);
+        loop {
+            match time::timeout(IDLE, talk.next()).await {
+                Ok(said) => {
+                    self.take(said?, &mut heard);
+                    silent = 0;
+                }
+                // A node that lost its power does not say so.
+                Err(_) if silent == SILENT_MAX => return Err(late(())),
+                Err(_) => {
+                    silent += 1;
+                    talk.say("PING\r\n").await?;
+                }
+            }
+            // A subscriber that moves misses what comes meanwhile.
+            let moves = time::Instant::now() >= until && self.history.lock().phase() == Phase::Storm;
+            if moves || self.has_left() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn take(&self, said: Said, heard: &mut BTreeSet<String>) {
+        let mut history = self.history.lock();
+        let Said::Message { payload, .. } = said else { return history.listens(self.number, true) };
+        let Some(payload) = payload else { return };
+        let value = String::from_utf8_lossy(&payload).into_owned();
+        history.count(self.interest.label());
+        history.heard(self.interest.name(), &value);
+        if self.interest == Interest::Records {
+            let outcome = transaction_of(&value).map(|name| history.partitions.outcome(name));
+            if let Some(outcome @ (Outcome::Open | Outcome::Aborted)) = outcome {
+                history.found(format!("a subscriber heard {value} of a transaction that is {outcome:?}"));
+            }
+        }
+        if !heard.insert(value.clone()) {
+            history.found(format!("{} heard {value} twice on one connection", self.interest.name()));
+        }
+    }
+}

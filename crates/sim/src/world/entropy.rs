@@ -1,0 +1,54 @@
+//! What the system gives as random numbers.
+//!
+//! A [`World`](tailrace_env::World) answers for the random numbers of what runs in it. But std asks the system for the keys of its hash
+//! maps, and tokio for the choices of its channels: the order in which a map is walked would differ from run to run. The standard library
+//! allows to take the place of getrandom(2) for that. Threads that do not belong to a run get what the system gives.
+
+use std::cell::Cell;
+
+use rustix::io::Errno;
+use rustix::rand::GetRandomFlags;
+
+use crate::Rng;
+
+thread_local! {
+    /// What the next numbers follow from; `None` in threads that belong to no run.
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// From now on all random numbers of the calling thread follow from `seed`.
+pub(crate) fn seed_thread(seed: u64) {
+    SEED.set(Some(seed));
+    // Nothing else in this crate names the function, and it has to be linked.
+    std::hint::black_box(getrandom as *const () as usize);
+}
+
+/// Takes the place of the C library's.
+#[expect(unsafe_code, reason = "the C library's function has this name and these parameters")]
+#[unsafe(no_mangle)]
+extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: u32) -> isize {
+    // SAFETY: as of the C library's function, callers own `length` bytes at `buffer`. Zeros make them initialised.
+    let bytes = unsafe {
+        buffer.write_bytes(0, length);
+        std::slice::from_raw_parts_mut(buffer, length)
+    };
+    let given = match SEED.get() {
+        Some(seed) => {
+            SEED.set(Some(seed.wrapping_add(1)));
+            bytes.copy_from_slice(&Rng::new(seed).bytes(length));
+            length
+        }
+        None => system(bytes, flags),
+    };
+    given.try_into().expect("no buffer has half of all addresses")
+}
+
+fn system(bytes: &mut [u8], flags: u32) -> usize {
+    loop {
+        match rustix::rand::getrandom(&mut *bytes, GetRandomFlags::from_bits_retain(flags)) {
+            Ok(given) => return given,
+            Err(Errno::INTR) => {}
+            Err(error) => panic!("the system gives no random numbers: {error}"),
+        }
+    }
+}
