@@ -86,6 +86,8 @@ pub(super) struct History {
     heard: BTreeMap<&'static str, BTreeMap<String, u32>>,
     /// Subscribers that a node knows of.
     listening: BTreeSet<usize>,
+    /// Which member of the consumer group owns each partition.
+    owners: BTreeMap<i32, usize>,
     /// How often what happened.
     counts: BTreeMap<&'static str, u64>,
 }
@@ -199,6 +201,23 @@ impl History {
     /// How often a subscriber, or a queue group, heard each message.
     pub(super) fn heard_by(&self, who: &str) -> Option<&BTreeMap<String, u32>> {
         self.heard.get(who)
+    }
+
+    /// A member of the consumer group owns a partition from now on.
+    pub(super) fn owned(&mut self, member: usize, partition: i32) {
+        if let Some(other) = self.owners.insert(partition, member) {
+            self.found(format!("members {other} and {member} of a group own partition {partition}"));
+        }
+    }
+
+    /// A member of the consumer group owns a partition no more.
+    pub(super) fn released(&mut self, member: usize, partition: i32) {
+        self.owners.retain(|owned, owner| (*owned, *owner) != (partition, member));
+    }
+
+    /// How many partitions somebody owns.
+    pub(super) fn owned_partitions(&self) -> usize {
+        self.owners.len()
     }
 
     /// A node has begun to serve a subscription, or a connection was lost.

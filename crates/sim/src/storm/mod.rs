@@ -21,7 +21,7 @@ use tailrace_types::TopicId;
 use self::clients::{Interest, WRITERS, Writer};
 use self::faults::Faults;
 use self::history::{Phase, SharedHistory};
-use self::site::{Site, TOPICS, replicas_of, topic_settings};
+use self::site::{DATA_PARTITIONS, Site, TOPICS, replicas_of, topic_settings};
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 use crate::world::seed_thread;
@@ -45,7 +45,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 23] = [
+pub const RARE: [&str; 28] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a clock was wrong",
@@ -53,19 +53,24 @@ pub const RARE: [&str; 23] = [
     "a computer stood still",
     "a connection was reset",
     "a disk was nearly full",
+    "a member left",
+    "a member was fenced off",
     "a message was heard",
     "a message was heard by a queue group",
     "a process was killed",
     "a processor began",
     "a processor's transaction was committed",
     "a reader passed over an aborted batch",
+    "a reassignment was begun",
     "a record was heard",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
     "a transactional producer was fenced off",
+    "an assignment was taken",
     "an offset was committed",
     "nothing was known of a batch",
+    "preferred leaders were elected",
     "some replica answered a fetch",
     "a computer did not hear of another one",
     "two computers were cut off from each other",
@@ -171,11 +176,17 @@ impl Storm {
     /// The faults have ended: everything becomes whole, and everybody is heard.
     fn settle(&mut self) -> Result<(), String> {
         self.history.lock().set_phase(Phase::Settling);
-        self.wait("all nodes run, and all subscribers are back", WHOLE_WITHIN, |storm| {
-            storm.look_after();
-            let run = storm.site.computers.iter().all(|computer| computer.node().is_some());
-            run && storm.history.lock().listening() == Interest::ALL.len()
-        })?;
+        self.wait(
+            "all nodes run, all subscribers are back, and a group has all partitions",
+            WHOLE_WITHIN,
+            |storm| {
+                storm.look_after();
+                let run = storm.site.computers.iter().all(|computer| computer.node().is_some());
+                let history = storm.history.lock();
+                run && history.listening() == Interest::ALL.len()
+                    && history.owned_partitions() == DATA_PARTITIONS
+            },
+        )?;
         self.site.universe.run_for(INTEREST_IS_KNOWN_WITHIN);
         self.history.lock().set_phase(Phase::Leaving);
         self.site.universe.run_for(INTEREST_IS_KNOWN_WITHIN);

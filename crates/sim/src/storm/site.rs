@@ -1,6 +1,7 @@
 //! The computers of a run, and the nodes on them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tailrace_types::{PartitionId, TopicName, TopicPartition};
 
@@ -17,11 +18,18 @@ pub(super) const DATA_TOPIC: &str = "data";
 /// The topic that partition 0 of the data is copied to.
 pub(super) const OUT_TOPIC: &str = "out";
 
+/// Partitions of the data.
+pub(super) const DATA_PARTITIONS: usize = 2;
+
 /// All topics, with their partitions.
-pub(super) const TOPICS: [(&str, i32); 3] = [(TOPIC, 1), (DATA_TOPIC, 2), (OUT_TOPIC, 1)];
+pub(super) const TOPICS: [(&str, i32); 3] =
+    [(TOPIC, 1), (DATA_TOPIC, DATA_PARTITIONS as i32), (OUT_TOPIC, 1)];
 
 /// Replicas of a partition, where there are so many nodes.
-const REPLICAS: usize = 3;
+pub(super) const REPLICAS: usize = 3;
+
+/// After so long without a heartbeat a member of a group is gone.
+pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Bytes of a segment, so that there are many.
 const SEGMENT_BYTES: &str = "4000";
@@ -87,6 +95,10 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector".to_owned()),
         ("transaction.state.log.num.partitions", "2".to_owned()),
         ("offsets.topic.num.partitions", "2".to_owned()),
+        ("group.consumer.min.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
+        ("group.consumer.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
+        ("group.consumer.min.heartbeat.interval.ms", "300".to_owned()),
+        ("group.consumer.heartbeat.interval.ms", "300".to_owned()),
     ];
     if number > 1 {
         settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));

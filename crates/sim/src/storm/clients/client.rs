@@ -35,6 +35,7 @@ pub(super) struct Client {
     connections: BTreeMap<u8, Connection>,
     leaders: BTreeMap<TopicPartition, (u8, LeaderEpoch)>,
     replicas: BTreeMap<TopicPartition, Vec<u8>>,
+    topic_ids: BTreeMap<String, [u8; 16]>,
     coordinators: BTreeMap<(Coordinated, String), u8>,
     unanswered: u64,
 }
@@ -47,6 +48,7 @@ impl Client {
             connections: BTreeMap::new(),
             leaders: BTreeMap::new(),
             replicas: BTreeMap::new(),
+            topic_ids: BTreeMap::new(),
             coordinators: BTreeMap::new(),
             unanswered: 0,
         }
@@ -87,7 +89,7 @@ impl Client {
         None
     }
 
-    fn any_node(&self) -> u8 {
+    pub(super) fn any_node(&self) -> u8 {
         u8::try_from(below(self.nodes.into())).expect("there are few") + 1
     }
 
@@ -101,6 +103,9 @@ impl Client {
         let Some(answer) = self.ask(self.any_node(), METADATA, &request).await else { return };
         for topic in answer.topics {
             let name = topic.name.unwrap_or_default();
+            if topic.error_code == 0 {
+                self.topic_ids.insert(name.clone(), topic.topic_id);
+            }
             for partition in topic.partitions {
                 let id = topic_partition(&name, PartitionId(partition.partition_index));
                 let node = |number: i32| u8::try_from(number).ok();
@@ -122,6 +127,13 @@ impl Client {
             self.refresh().await;
         }
         self.leaders.get(id).copied()
+    }
+
+    pub(super) async fn topic_id(&mut self, topic: &str) -> Option<[u8; 16]> {
+        if !self.topic_ids.contains_key(topic) {
+            self.refresh().await;
+        }
+        self.topic_ids.get(topic).copied()
     }
 
     pub(super) fn replicas(&self, id: &TopicPartition) -> &[u8] {

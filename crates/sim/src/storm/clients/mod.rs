@@ -3,8 +3,10 @@
 mod client;
 mod committer;
 mod connection;
+mod member;
 mod nats;
 mod offsets;
+mod operator;
 mod processor;
 mod producer;
 mod publisher;
@@ -31,6 +33,7 @@ const PUBLISHERS: usize = 2;
 const PRODUCERS: usize = 2;
 const TRANSACTIONAL: usize = 3;
 const COMMITTERS: usize = 2;
+const MEMBERS: usize = 3;
 
 /// Starts all clients of a cluster of so many nodes, in the world of their machine.
 pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
@@ -54,6 +57,10 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
     for _ in 0..COMMITTERS {
         task::spawn(committer::run(client(), number()));
     }
+    for _ in 0..MEMBERS {
+        task::spawn(member::run(client(), number()));
+    }
+    task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
     for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {
         task::spawn(reader::run(client(), Taste { committed, follows }));

@@ -1,0 +1,138 @@
+//! A member of a consumer group (KIP-848): it joins, takes what it is assigned, gives up what it is not, leaves, or vanishes.
+
+use std::collections::BTreeSet;
+
+use tailrace_env::random;
+use tailrace_env::time::{self, Duration, Instant};
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::ConsumerGroupHeartbeatRequest;
+use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
+use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
+
+use super::client::{Client, Coordinated, below, code};
+use crate::storm::history::Phase;
+use crate::storm::site::{DATA_TOPIC, SESSION_TIMEOUT};
+
+const CONSUMER_GROUP_HEARTBEAT: i16 = 1;
+
+const GROUP: &str = "readers";
+
+/// Between two heartbeats.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(300);
+
+/// The epoch with which a member joins.
+const JOINS: i32 = 0;
+/// The epoch with which a member leaves.
+const LEAVES: i32 = -1;
+
+/// What a member knows of itself.
+struct Member {
+    /// In the history.
+    number: usize,
+    id: String,
+    epoch: i32,
+    owned: BTreeSet<i32>,
+    /// What it owns has to be told.
+    is_news: bool,
+    /// When it sent the last heartbeat that was answered.
+    alive_at: Instant,
+}
+
+/// `number`: in the history it counts as a node of its own, behind the others.
+pub(super) async fn run(mut client: Client, number: usize) {
+    client.history.lock().begins();
+    let mut member = Member::new(number);
+    while !client.history.lock().has_ended(number) {
+        time::sleep(HEARTBEAT_INTERVAL).await;
+        member.beat(&mut client).await;
+        if client.history.lock().phase() == Phase::Storm {
+            match below(60) {
+                0 => member.leave(&mut client).await,
+                // What it owned is free when its session has ended.
+                1 => member.give_up(&client),
+                _ => {}
+            }
+        }
+    }
+    member.leave(&mut client).await;
+    client.history.lock().finishes();
+}
+
+impl Member {
+    fn new(number: usize) -> Self {
+        let id = format!("{number}-{:016x}", random::u64());
+        Self { number, id, epoch: JOINS, owned: BTreeSet::new(), is_news: true, alive_at: Instant::now() }
+    }
+
+    async fn beat(&mut self, client: &mut Client) {
+        let sent = Instant::now();
+        if sent - self.alive_at >= SESSION_TIMEOUT {
+            // Its session has ended, as far as it can know.
+            return self.give_up(client);
+        }
+        match self.ask(client, self.epoch).await {
+            Some((ErrorCode::None, answer)) => {
+                (self.epoch, self.alive_at, self.is_news) = (answer.member_epoch, sent, false);
+                if let Some(assignment) = answer.assignment {
+                    let all = assignment.topic_partitions.into_iter().flat_map(|topic| topic.partitions);
+                    self.take(client, all.collect());
+                }
+                client.history.lock().done(self.number);
+            }
+            Some((ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch, _)) => {
+                client.count("a member was fenced off");
+                self.give_up(client);
+            }
+            _ => client.refresh().await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        client: &mut Client,
+        epoch: i32,
+    ) -> Option<(ErrorCode, ConsumerGroupHeartbeatResponse)> {
+        let node = client.coordinator(Coordinated::Group, GROUP).await?;
+        let topic_id = client.topic_id(DATA_TOPIC).await?;
+        let partitions: Vec<i32> = self.owned.iter().copied().collect();
+        let owned = TopicPartitions { topic_id, partitions, ..Default::default() };
+        let owned = if self.owned.is_empty() { Vec::new() } else { vec![owned] };
+        let tells_all = epoch == JOINS;
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: GROUP.to_owned(),
+            member_id: self.id.clone(),
+            member_epoch: epoch,
+            rebalance_timeout_ms: if tells_all { 5_000 } else { -1 },
+            subscribed_topic_names: tells_all.then(|| vec![DATA_TOPIC.to_owned()]),
+            topic_partitions: self.is_news.then_some(owned),
+            ..Default::default()
+        };
+        let answer = client.ask(node, CONSUMER_GROUP_HEARTBEAT, &request).await?;
+        Some((code(answer.error_code), answer))
+    }
+
+    /// Owns these from now on, and has to say so.
+    fn take(&mut self, client: &Client, assigned: BTreeSet<i32>) {
+        if assigned == self.owned {
+            return;
+        }
+        let mut history = client.history.lock();
+        history.count("an assignment was taken");
+        self.owned.difference(&assigned).for_each(|partition| history.released(self.number, *partition));
+        assigned.difference(&self.owned).for_each(|partition| history.owned(self.number, *partition));
+        (self.owned, self.is_news) = (assigned, true);
+    }
+
+    async fn leave(&mut self, client: &mut Client) {
+        if self.epoch != JOINS && self.ask(client, LEAVES).await.is_some() {
+            client.count("a member left");
+        }
+        self.give_up(client);
+    }
+
+    /// Owns nothing any more. It comes back as another one.
+    fn give_up(&mut self, client: &Client) {
+        self.take(client, BTreeSet::new());
+        *self = Self::new(self.number);
+    }
+}

@@ -1,0 +1,68 @@
+//! An administrator: partitions go to other nodes, and leadership back to preferred leaders, while everything goes on.
+
+use tailrace_kafka_wire::ErrorCode;
+use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ElectLeadersRequest};
+
+use super::client::{Client, below, code, pause};
+use crate::storm::history::Phase;
+use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, REPLICAS};
+
+const ALTER_PARTITION_REASSIGNMENTS: i16 = 0;
+const ELECT_LEADERS: i16 = 2;
+
+/// The replica that stands first shall lead.
+const PREFERRED: i8 = 0;
+
+/// Between two changes, at most.
+const PAUSE_MS: u64 = 2_000;
+
+pub(super) async fn run(mut client: Client, nodes: u8) {
+    client.history.lock().begins();
+    while client.history.lock().phase() == Phase::Storm {
+        pause(PAUSE_MS).await;
+        if below(3) == 0 {
+            elect(&mut client).await;
+        } else if usize::from(nodes) > REPLICAS {
+            reassign(&mut client, nodes).await;
+        }
+    }
+    client.history.lock().finishes();
+}
+
+async fn elect(client: &mut Client) {
+    let request = ElectLeadersRequest {
+        election_type: PREFERRED,
+        topic_partitions: None,
+        timeout_ms: 1_000,
+        ..Default::default()
+    };
+    let node = client.any_node();
+    if client.ask(node, ELECT_LEADERS, &request).await.is_some_and(|answer| answer.error_code == 0) {
+        client.count("preferred leaders were elected");
+    }
+}
+
+/// Some partition goes to three nodes, any of them.
+async fn reassign(client: &mut Client, nodes: u8) {
+    let (topic, partition_index) = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)][index(3)];
+    let mut all: Vec<i32> = (1..=i32::from(nodes)).collect();
+    let replicas = (0..REPLICAS).map(|_| all.swap_remove(index(all.len()))).collect();
+    let partition = ReassignablePartition { partition_index, replicas: Some(replicas), ..Default::default() };
+    let topic =
+        ReassignableTopic { name: topic.to_owned(), partitions: vec![partition], ..Default::default() };
+    let request =
+        AlterPartitionReassignmentsRequest { timeout_ms: 1_000, topics: vec![topic], ..Default::default() };
+    let node = client.any_node();
+    let answer = client.ask(node, ALTER_PARTITION_REASSIGNMENTS, &request).await;
+    let result = answer.and_then(|answer| Some(answer.responses.first()?.partitions.first()?.error_code));
+    if result.map(code) == Some(ErrorCode::None) {
+        client.count("a reassignment was begun");
+    }
+}
+
+fn index(end: usize) -> usize {
+    usize::try_from(below(end as u64)).expect("there are few")
+}
