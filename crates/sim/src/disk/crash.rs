@@ -11,12 +11,28 @@ const SECTOR_BYTES: usize = 512;
 
 pub(super) fn crash(state: &mut State, mode: CrashMode) -> State {
     let mut rng = state.rng.fork();
+    if mode == CrashMode::KeepAll {
+        return killed(state, rng);
+    }
     let folders = state.folders.iter().map(|folder| crash_folder(folder, mode, &mut rng)).collect();
     let inodes = state.inodes.iter().map(|inode| crash_file(inode, mode, &mut rng)).collect();
     State {
         rng,
         inodes,
         folders,
+        faults: Faults::default(),
+        stats: Stats::default(),
+        recording: None,
+        observer: None,
+    }
+}
+
+/// A process was killed: what it wrote and did not sync is there, and a loss of power may still take it.
+fn killed(state: &State, rng: Rng) -> State {
+    State {
+        rng,
+        inodes: state.inodes.clone(),
+        folders: state.folders.clone(),
         faults: Faults::default(),
         stats: Stats::default(),
         recording: None,

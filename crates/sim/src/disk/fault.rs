@@ -50,7 +50,7 @@ pub enum Effect {
 }
 
 /// Makes some operations fail.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Which kind; `None` for any.
     pub kind: Option<OpKind>,

@@ -13,7 +13,7 @@ use crate::Rng;
 pub enum CrashMode {
     /// Nothing: the worst that can be promised against.
     LoseAll,
-    /// Everything: a kill of the process, not of the machine.
+    /// Everything: a kill of the process, not of the machine. What was not synced may be lost with the power later.
     KeepAll,
     /// A random part.
     Random,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::site::Site;
-use crate::disk::CrashMode;
+use crate::disk::{CrashMode, Effect, OpKind, Rule};
 use crate::mask::Mask;
 use crate::rng::Rng;
 
@@ -22,12 +22,36 @@ const HOURS: u64 = 11;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
-    Crash { computer: usize, mode: CrashMode },
-    Cut { from: usize, to: usize, is_both: bool },
-    Reset { one: usize, other: usize, choice: u64 },
-    Pause { computer: usize },
-    Clock { computer: usize, hours: i64 },
-    Space { computer: usize, left: u64 },
+    Crash {
+        computer: usize,
+        mode: CrashMode,
+    },
+    Cut {
+        from: usize,
+        to: usize,
+        is_both: bool,
+    },
+    Reset {
+        one: usize,
+        other: usize,
+        choice: u64,
+    },
+    Pause {
+        computer: usize,
+    },
+    Clock {
+        computer: usize,
+        hours: i64,
+    },
+    Space {
+        computer: usize,
+        left: u64,
+    },
+    /// A few operations of a disk fail.
+    Errors {
+        computer: usize,
+        rule: Rule,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -43,6 +67,8 @@ enum Mend {
     Cut(u8, u8),
     Boot(usize),
     Space(usize),
+    /// Its disk is fine again, and somebody has started its node again.
+    Restart(usize),
 }
 
 /// The schedule of a run, and how far it has come.
@@ -122,6 +148,10 @@ impl Faults {
                 disk.set_space(Some(disk.used_bytes() + left));
                 self.mends.push((until, Mend::Space(computer)));
             }
+            What::Errors { computer, ref rule } => {
+                site.computers[computer].disk().add_rule(rule.clone());
+                self.mends.push((until, Mend::Restart(computer)));
+            }
         }
     }
 
@@ -134,8 +164,18 @@ impl Faults {
                 Mend::Cut(from, to) => site.network.cut(from, to, false),
                 Mend::Boot(computer) => site.boot(computer),
                 Mend::Space(computer) => site.computers[computer].disk().set_space(None),
+                // One that is off starts by itself, and with a disk that is fine.
+                Mend::Restart(computer) if self.is_off(computer) => {}
+                Mend::Restart(computer) => {
+                    site.computers[computer].crash(CrashMode::KeepAll);
+                    site.boot(computer);
+                }
             }
         }
+    }
+
+    fn is_off(&self, computer: usize) -> bool {
+        self.mends.iter().any(|(_, mend)| matches!(mend, Mend::Boot(other) if *other == computer))
     }
 
     /// Mends all.
@@ -165,12 +205,13 @@ impl What {
             45..50 => Self::Cut { from: beside, to: computer, is_both: false },
             50..60 => Self::Cut { from: computer, to: beside, is_both: true },
             60..75 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
-            75..90 => Self::Pause { computer },
-            90..95 => {
+            75..88 => Self::Pause { computer },
+            88..92 => {
                 let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
                 Self::Clock { computer, hours: hours - HOURS as i64 }
             }
-            _ => Self::Space { computer, left: rng.below(LEFT_BYTES) },
+            92..96 => Self::Space { computer, left: rng.below(LEFT_BYTES) },
+            _ => Self::Errors { computer, rule: errors(rng) },
         }
     }
 
@@ -184,6 +225,15 @@ impl What {
             Self::Pause { .. } => "a computer stood still",
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",
+            Self::Errors { .. } => "operations of a disk failed",
         }
     }
+}
+
+fn errors(rng: &mut Rng) -> Rule {
+    let kinds =
+        [OpKind::Write, OpKind::Write, OpKind::SyncData, OpKind::Read, OpKind::Rename, OpKind::SetLen];
+    let kind = Some(kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("there are few")]);
+    let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
+    Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect }
 }

@@ -45,7 +45,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 28] = [
+pub const RARE: [&str; 29] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a clock was wrong",
@@ -70,6 +70,7 @@ pub const RARE: [&str; 28] = [
     "an assignment was taken",
     "an offset was committed",
     "nothing was known of a batch",
+    "operations of a disk failed",
     "preferred leaders were elected",
     "some replica answered a fetch",
     "a computer did not hear of another one",
