@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         });
         let numbers = [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
         let program =
-            ["run", "--release", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--", kind];
+            ["run", "--profile", "sim", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--", kind];
         let mut campaign = Command::new("cargo");
         campaign.args(program).args(numbers).args(&options.mask).current_dir(root());
         if let Err(error) = run::run(&mut campaign) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::Offset;
@@ -88,6 +89,8 @@ pub(super) struct History {
     listening: BTreeSet<usize>,
     /// Which member of the consumer group owns each partition.
     owners: BTreeMap<i32, usize>,
+    /// Offsets of the output that a share group has accepted; false if the answer was lost.
+    accepted: BTreeMap<i64, bool>,
     /// How often what happened.
     counts: BTreeMap<&'static str, u64>,
 }
@@ -213,6 +216,25 @@ impl History {
     /// A member of the consumer group owns a partition no more.
     pub(super) fn released(&mut self, member: usize, partition: i32) {
         self.owners.retain(|owned, owner| (*owned, *owner) != (partition, member));
+    }
+
+    /// A member of the share group has accepted records; `is_known` unless nothing was answered.
+    pub(super) fn accepted(&mut self, offsets: RangeInclusive<i64>, is_known: bool) {
+        for offset in offsets {
+            *self.accepted.entry(offset).or_default() |= is_known;
+        }
+    }
+
+    /// A member of the share group got records when everything was whole again.
+    pub(super) fn acquired_at_the_end(&mut self, mut offsets: RangeInclusive<i64>) {
+        if let Some(offset) = offsets.find(|offset| self.accepted.get(offset) == Some(&true)) {
+            self.found(format!("the share group got offset {offset} again, which it had accepted"));
+        }
+    }
+
+    /// True if the share group may have accepted a record.
+    pub(super) fn may_have_accepted(&self, offset: i64) -> bool {
+        self.accepted.contains_key(&offset)
     }
 
     /// How many partitions somebody owns.

@@ -31,6 +31,19 @@ pub(super) fn is_whole(computers: &[Computer]) -> bool {
     all_partitions().all(|(topic, number)| is_partition_whole(computers, topic, number))
 }
 
+/// True if the share group has accepted all records of the output that it can see.
+pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
+    let log = computers.iter().find_map(|computer| {
+        let topic = computer.node()?.topics().by_name(OUT_TOPIC)?;
+        let partition = topic.here(0).ok()?;
+        computer.machine().enter(|| content(partition)).ok()
+    });
+    log.is_some_and(|log| {
+        let mut visible = log.iter().filter(|held| held.is_visible);
+        visible.all(|held| history.may_have_accepted(held.base.get()))
+    })
+}
+
 /// What a node has of each partition, for people.
 pub(super) fn marks(computer: &Computer) -> String {
     let one = |(topic, number)| {

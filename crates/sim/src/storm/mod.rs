@@ -45,7 +45,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 29] = [
+pub const RARE: [&str; 31] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a clock was wrong",
@@ -67,11 +67,13 @@ pub const RARE: [&str; 29] = [
     "a transaction was committed",
     "a transactional batch was refused",
     "a transactional producer was fenced off",
+    "an acknowledgement was refused",
     "an assignment was taken",
     "an offset was committed",
     "nothing was known of a batch",
     "operations of a disk failed",
     "preferred leaders were elected",
+    "records were acquired",
     "some replica answered a fetch",
     "a computer did not hear of another one",
     "two computers were cut off from each other",
@@ -199,6 +201,9 @@ impl Storm {
             all_have_written && history.all_have_finished()
         })?;
         self.site.universe.run_for(HEARD_WITHIN);
+        self.wait("a share group has accepted all records", WHOLE_WITHIN, |storm| {
+            judge::is_all_shared(&storm.site.computers, &storm.history.lock())
+        })?;
         self.wait("the replicas are equal, and no transaction is open", WHOLE_WITHIN, |storm| {
             judge::is_whole(&storm.site.computers)
         })

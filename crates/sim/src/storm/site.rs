@@ -95,6 +95,8 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector".to_owned()),
         ("transaction.state.log.num.partitions", "2".to_owned()),
         ("offsets.topic.num.partitions", "2".to_owned()),
+        ("share.coordinator.state.topic.num.partitions", "2".to_owned()),
+        ("group.share.min.record.lock.duration.ms", "1000".to_owned()),
         ("group.consumer.min.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
         ("group.consumer.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
         ("group.consumer.min.heartbeat.interval.ms", "300".to_owned()),

@@ -124,6 +124,8 @@ impl Member {
     }
 
     async fn leave(&mut self, client: &mut Client) {
+        // Somebody else may own it before this is answered.
+        self.take(client, BTreeSet::new());
         if self.epoch != JOINS && self.ask(client, LEAVES).await.is_some() {
             client.count("a member left");
         }

@@ -11,6 +11,7 @@ mod processor;
 mod producer;
 mod publisher;
 mod reader;
+mod share;
 mod subscriber;
 mod transactional;
 mod writer;
@@ -34,6 +35,7 @@ const PRODUCERS: usize = 2;
 const TRANSACTIONAL: usize = 3;
 const COMMITTERS: usize = 2;
 const MEMBERS: usize = 3;
+const SHARERS: usize = 2;
 
 /// Starts all clients of a cluster of so many nodes, in the world of their machine.
 pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
@@ -59,6 +61,9 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
     }
     for _ in 0..MEMBERS {
         task::spawn(member::run(client(), number()));
+    }
+    for _ in 0..SHARERS {
+        task::spawn(share::run(client()));
     }
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
