@@ -176,3 +176,19 @@ fn cargo(tree: &Path, arguments: &[&str]) -> Result<Said, String> {
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     Ok(Said { is_fine: output.status.success(), text: text.join("\n") })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bug_of_the_list_can_be_planted_in_the_code_as_it_is() {
+        let text = fs::read_to_string(root().join("xtask/mutants.toml")).expect("the list");
+        let list: List = toml::from_str(&text).expect("as it is described");
+        for Mutant { name, file, find, replace, .. } in list.mutant {
+            let code = fs::read_to_string(root().join(&file)).expect("a file");
+            assert_eq!(code.matches(&find).count(), 1, "{name}: in {}", file.display());
+            assert_ne!(find, replace, "{name}");
+        }
+    }
+}

@@ -7,9 +7,12 @@ use std::sync::Arc;
 use crate::disk::NodeDisk;
 use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
+use tailrace_log::{LogStore, PartitionIdentity};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, TopicId, TopicName, TopicPartition};
 use tempfile::TempDir;
 
-use crate::cluster::Addresses;
+use crate::cluster::{Addresses, Links};
+use crate::partitions::{Core, PartitionContext, PartitionHandle, start_flusher};
 use crate::start::{DataFolder, Fronts, RunningNode, Startup, start};
 
 /// Starts a node in `folder` with these settings.
@@ -30,4 +33,29 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
         fronts: Fronts::default(),
     };
     start(startup).await.unwrap()
+}
+
+/// The partition of [`alone`].
+pub(crate) fn identity() -> PartitionIdentity {
+    let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
+    PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition }
+}
+
+/// The local disk.
+pub(crate) fn log_store() -> LogStore<NodeDisk> {
+    LogStore::new(NodeDisk::new(tailrace_runtime::disk::LocalDisk::default()), 16)
+}
+
+/// A partition without a node. Nobody syncs what is appended, and nobody hears what its replica says, unless
+/// the test sees to it.
+pub(crate) fn alone(core: Core) -> Arc<PartitionHandle> {
+    tailrace_runtime::install();
+    let PartitionIdentity { topic_id, topic_partition } = identity();
+    let group = RaftGroup { topic: topic_id, partition: topic_partition.partition };
+    let context = PartitionContext {
+        links: Arc::new(Links::new(NodeId(1), 10)),
+        flusher: Arc::new(start_flusher(0, Arc::default()).unwrap()),
+        dirty: Arc::default(),
+    };
+    Arc::new(PartitionHandle::new(topic_partition, group, core, context))
 }

@@ -13,6 +13,7 @@ mod mask;
 mod network;
 mod rng;
 pub mod storm;
+mod tables;
 mod world;
 
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};

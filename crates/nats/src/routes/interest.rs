@@ -333,6 +333,25 @@ mod tests {
         assert_eq!((queue.known(), table.len()), (pairs(&[]), 0));
     }
 
+    /// As plain subscribers are, and beside them.
+    #[test]
+    fn members_of_a_queue_group_are_counted() {
+        let group: Arc<[u8]> = Arc::from(&b"g"[..]);
+        for first_to_leave in [0, 1] {
+            let (table, queue) = table();
+            let feed = table.begin(NODE);
+            assert_eq!(finish(&table, &feed, None), 0);
+            let mut members = vec![table.add(b"a", Some(&group)), table.add(b"a", Some(&group))];
+            let alone = table.add(b"a", Some(&Arc::from(&b"other"[..])));
+            table.remove(&members.remove(first_to_leave));
+            assert_eq!(queue.known(), pairs(&[("a", "g"), ("a", "other")]), "another member is there");
+            table.remove(&alone);
+            assert_eq!(queue.known(), pairs(&[("a", "g")]));
+            table.remove(&members[0]);
+            assert_eq!((queue.known(), table.len()), (pairs(&[]), 0));
+        }
+    }
+
     #[test]
     fn changes_while_the_table_is_sent_are_true_at_its_end() {
         let (table, queue) = table();

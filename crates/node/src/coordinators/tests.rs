@@ -4,18 +4,24 @@ use tailrace_env::task;
 
 use bytes::Bytes;
 use tailrace_coordination::coordinator::{
-    Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
+    Append, Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
 };
-use tailrace_types::TimestampMs;
+use tailrace_log::LogConfig;
+use tailrace_records::TimestampType;
+use tailrace_replication::{Durability, Policy, Solo};
+use tailrace_types::{Offset, TimestampMs};
 use tempfile::TempDir;
 
+use super::batch::build;
 use super::cores::{Kind, Runtime};
 use super::perform::{Perform, Performed};
+use super::replay::replay;
 use super::{CoordinatorFailure, SteadyClock};
 use crate::caller::Caller;
 use crate::node::Node;
+use crate::partitions::{Core, PartitionHandle};
 use crate::start::RunningNode;
-use crate::testing::start_in;
+use crate::testing::{alone, identity, log_store, start_in};
 
 /// Counts how often each name was asked for. It answers `later` when its time has come.
 #[derive(Default)]
@@ -225,4 +231,33 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     rig.running.stop().await;
     assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));
     running.await.unwrap();
+}
+
+/// A partition of its own, in which nothing is synced.
+fn unsynced(folder: &TempDir) -> Arc<PartitionHandle> {
+    let (durability, timestamp_type) = (Durability::Strict, TimestampType::CreateTime);
+    let policy = Policy { durability, producer_expiration_ms: i64::MAX, timestamp_type };
+    let (store, dir, config) = (log_store(), folder.path().join("t-0"), LogConfig::default());
+    let (mut solo, _) = Solo::open(&store, &dir, &identity(), config, policy, TimestampMs(1)).unwrap();
+    solo.begin_epoch().unwrap();
+    alone(Core::Solo(Box::new(solo)))
+}
+
+/// The core goes on from there, and what it adds is committed together with that or not at all. Up to the
+/// high watermark, it would decide again what is decided.
+#[tokio::test]
+async fn what_is_appended_and_not_committed_yet_is_loaded_too() {
+    let folder = TempDir::new().unwrap();
+    let handle = unsynced(&folder);
+    for count in 1..=3_u64 {
+        let value = Some(Bytes::copy_from_slice(&count.to_be_bytes()));
+        let records = vec![CoordinatorRecord { key: "a".into(), value }];
+        let batch = build(&Append { producer: None, records }, TimestampMs(1)).unwrap();
+        let appended = handle.with(|core| core.append(&batch.header, &batch.bytes, None, TimestampMs(1)));
+        appended.await.unwrap().unwrap();
+    }
+    assert_eq!(handle.bounds().high_watermark, Offset(0));
+    let mut core = Counter::default();
+    let report = replay(&mut core, &handle, 1 << 20).unwrap();
+    assert_eq!((report.end, report.records, core.counts.get("a")), (Offset(3), 3, Some(&3)));
 }

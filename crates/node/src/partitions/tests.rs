@@ -21,7 +21,7 @@ struct Rig {
     running: RunningNode,
     node: Arc<Node>,
     handle: Arc<PartitionHandle>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Rig {
@@ -33,12 +33,21 @@ impl Rig {
         let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
         node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let topic = node.topics().by_name("t").unwrap();
-        let rig = Self { handle: Arc::clone(topic.here(0).unwrap()), running, node, _folder: folder };
+        let rig = Self { handle: Arc::clone(topic.here(0).unwrap()), running, node, folder };
         rig.store(BatchOptions::default(), "first").await;
         rig
     }
 
-    /// Appends a record of a producer's transaction, as a coordinator would.
+    async fn restart(self) -> Self {
+        let Self { running, node, handle, folder } = self;
+        drop((node, handle));
+        running.stop().await;
+        let running = start_in(&folder, &[]).await;
+        let node = Arc::clone(running.node());
+        let handle = Arc::clone(node.topics().by_name("t").unwrap().here(0).unwrap());
+        Self { running, node, handle, folder }
+    }
+
     /// The topic u.
     async fn create_other(&self) {
         let now = self.node.now();
@@ -46,6 +55,7 @@ impl Rig {
         self.node.controller.execute(Caller::internal(), Command::CreateTopic(create), now).await.unwrap();
     }
 
+    /// Appends a record of a producer's transaction, as a coordinator would.
     async fn append(&self, producer: i64, value: &str) {
         let options = BatchOptions {
             producer_id: ProducerId(producer),
@@ -98,24 +108,45 @@ async fn who_believes_in_another_epoch_reads_nothing() {
 /// The log learns of an epoch with its first record, readers know of it before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reader_beyond_the_end_of_its_epoch_has_parted_from_this_log_also_if_the_epoch_has_no_records() {
-    let Rig { running, node, handle, _folder: folder } = Rig::start().await;
-    let written = handle.reader.epoch();
-    drop((node, handle));
-    running.stop().await;
-    let running = start_in(&folder, &[]).await;
-    let handle = running.node().topics().by_name("t").unwrap().here(0).unwrap().clone();
-    let current = handle.reader.epoch();
+    let rig = Rig::start().await;
+    let written = rig.handle.reader.epoch();
+    let rig = rig.restart().await;
+    let current = rig.handle.reader.epoch();
     assert!(current > written);
     let read = |from, epoch| {
         let terms = ReadTerms::new(Offset(from), Isolation::HighWatermark, 1);
         let terms = ReadTerms { last_fetched_epoch: Some(epoch), ..terms };
-        handle.read(Caller::internal(), &terms).map(|outcome| outcome.diverging).map_err(|e| e.to_string())
+        let read = rig.handle.read(Caller::internal(), &terms);
+        read.map(|outcome| outcome.diverging).map_err(|e| e.to_string())
     };
     for epoch in [written, current] {
         assert_eq!(read(1, epoch), Ok(None), "{epoch}");
         assert_eq!(read(5, epoch), Ok(Some((epoch, Offset(1)))), "{epoch}");
     }
-    running.stop().await;
+    rig.running.stop().await;
+}
+
+/// Its position is not beyond the end of this log, and what lies before it is something else: of the epoch
+/// that the reader names, nothing is here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_with_records_of_an_epoch_that_has_none_here_has_parted_from_this_log_wherever_it_is() {
+    let rig = Rig::start().await;
+    let first = rig.handle.reader.epoch();
+    let rig = rig.restart().await;
+    rig.handle.with(|core| core.begin_epoch()).await.unwrap().unwrap();
+    let without_records = rig.handle.reader.epoch();
+    let rig = rig.restart().await;
+    assert!(first < without_records && without_records < rig.handle.reader.epoch());
+    rig.store(BatchOptions::default(), "second").await;
+    let read = |from, epoch| {
+        let terms = ReadTerms::new(Offset(from), Isolation::HighWatermark, 1);
+        let terms = ReadTerms { last_fetched_epoch: Some(epoch), ..terms };
+        rig.handle.read(Caller::internal(), &terms).unwrap().diverging
+    };
+    assert_eq!(read(1, first), None);
+    assert_eq!(read(1, without_records), Some((first, Offset(1))));
+    assert_eq!(read(2, rig.handle.reader.epoch()), None);
+    rig.running.stop().await;
 }
 
 /// Bytes that [`DirtyPages`](crate::dirty::DirtyPages) was told of while `write` ran.

@@ -182,10 +182,12 @@ fn relay(
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use tailrace_metadata::{Command, CreateTopic, Requester};
     use tailrace_records::{BatchOptions, Compression};
-    use tailrace_types::TopicId;
+    use tailrace_types::{ProducerEpoch, ProducerId, TopicId};
 
+    use super::wire::StoreAnswer;
     use super::*;
     use crate::testing::start_in;
 
@@ -239,5 +241,50 @@ mod tests {
         let gone = store(node, caller, batch(0, one()), nobody).await.unwrap_err();
         assert_eq!(gone, NotStored::Gone);
         running.stop().await;
+    }
+
+    /// The request that is put once more is the same, so all of it has to be known again, however many
+    /// batches it has.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_request_whose_answer_is_lost_is_answered_as_before_when_it_comes_again() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let running = start_in(&folder, &[]).await;
+        let (node, caller) = (running.node(), Caller::internal());
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+        node.execute(caller, Command::CreateTopic(create)).await.unwrap();
+        let group = RaftGroup { topic: TopicId([1; 16]), partition: PartitionId(0) };
+        for wanted in 1..=20 {
+            for _ in 0..wanted {
+                let queued =
+                    node.relay.push(group, builder(&[b"a", b"b"], Compression::None), None, nobody_yet);
+                assert!(queued.is_ok());
+            }
+            let (items, _) = node.relay.take(group).unwrap();
+            // The rest waits for the next request.
+            while node.relay.take(group).is_some() {}
+            let batch = |(number, item): (i32, queue::Item)| {
+                let (id, epoch) = (ProducerId(wanted), ProducerEpoch(0));
+                item.builder.of_producer(id, epoch, 2 * number).build()
+            };
+            let batches: Vec<Bytes> = (0..).zip(items).map(batch).collect();
+            let request = wire::encode_request(group, &batches);
+            let lost = serve(node, caller, request.clone()).await.unwrap();
+            let Some(StoreAnswer::Stored(stored)) = StoreAnswer::decode(lost.clone()) else {
+                panic!("{} batches: {lost:?}", batches.len())
+            };
+            assert_eq!(stored.len(), batches.len());
+            let again = serve(node, caller, request).await.unwrap();
+            assert_eq!(
+                StoreAnswer::decode(again),
+                Some(StoreAnswer::Stored(stored)),
+                "{} batches",
+                batches.len()
+            );
+        }
+        running.stop().await;
+    }
+
+    fn nobody_yet() -> Told {
+        Box::new(|_| ())
     }
 }

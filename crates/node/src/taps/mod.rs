@@ -156,22 +156,75 @@ impl Taps {
 #[cfg(test)]
 mod tests {
     use tailrace_records::{BatchBuilder, BatchOptions};
+    use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
     use super::*;
 
+    const EPOCH: LeaderEpoch = LeaderEpoch(5);
+
+    /// A batch of one record of a producer, in a transaction or not; a marker as well.
+    fn batch(offset: i64, producer: i64, transactional: bool, control: bool) -> Vec<u8> {
+        let (producer_id, producer_epoch) = (ProducerId(producer), ProducerEpoch(0));
+        let options =
+            BatchOptions { producer_id, producer_epoch, transactional, control, ..BatchOptions::default() };
+        let mut builder = BatchBuilder::new(options);
+        builder.push(TimestampMs(1), Some(&[0; 4]), Some(&[0; 6]), &[]).unwrap();
+        let (header, bytes) = builder.build_with_header();
+        let header = BatchHeader { base_offset: Offset(offset), leader_epoch: EPOCH, ..header };
+        [&header.prefix()[..], &bytes[tailrace_records::PREFIX_BYTES..]].concat()
+    }
+
+    #[test]
+    fn what_a_producer_commits_is_seen_also_if_it_aborts_before_and_after() {
+        const DATA: (bool, bool) = (true, false);
+        const MARKER: (bool, bool) = (true, true);
+        const PLAIN: (bool, bool) = (false, false);
+        // Producer 7 commits 0, aborts 2 and 4, commits 6, aborts 8, and commits 12. What is of another one,
+        // or in no transaction, is no part of that.
+        let log = [
+            (0, 7, DATA),
+            (1, 7, MARKER),
+            (2, 7, DATA),
+            (3, 8, DATA),
+            (4, 7, DATA),
+            (5, 7, MARKER),
+            (6, 7, DATA),
+            (7, 7, MARKER),
+            (8, 7, DATA),
+            (9, 8, MARKER),
+            (10, 7, PLAIN),
+            (11, 7, MARKER),
+            (12, 7, DATA),
+            (13, 7, MARKER),
+        ];
+        let bytes = log.map(|(offset, producer, (transactional, control))| {
+            batch(offset, producer, transactional, control)
+        });
+        let aborted = |first, last| AbortedTransaction {
+            producer_id: ProducerId(7),
+            first_offset: Offset(first),
+            last_offset: Offset(last),
+            last_stable_offset: Offset(first),
+        };
+        let piece = Committed {
+            bytes: bytes.concat().into(),
+            epoch: EPOCH,
+            from: Offset(0),
+            aborted: vec![aborted(2, 5), aborted(8, 11)],
+        };
+        let seen: Vec<i64> = piece.batches().map(|batch| batch.unwrap().0.base_offset.get()).collect();
+        assert_eq!(seen, [0, 3, 6, 10, 12]);
+    }
+
     #[test]
     fn what_a_later_leader_wrote_over_an_append_is_not_passed_on() {
-        let batch = |epoch: i32, offset: i64| {
-            let mut builder = BatchBuilder::new(BatchOptions::default());
-            builder.push(tailrace_types::TimestampMs(1), None, Some(b"x"), &[]).expect("it is small");
-            let mut bytes = builder.build().to_vec();
-            bytes[..8].copy_from_slice(&offset.to_be_bytes());
-            bytes[12..16].copy_from_slice(&epoch.to_be_bytes());
-            bytes
-        };
-        let bytes = [batch(5, 10), batch(6, 11)].concat().into();
-        let committed = Committed { bytes, epoch: LeaderEpoch(5), from: Offset(10), aborted: Vec::new() };
-        let offsets = committed.batches().map(|batch| batch.map(|(header, _)| header.base_offset));
-        assert_eq!(offsets.collect::<Result<Vec<_>, _>>(), Ok(vec![Offset(10)]));
+        let [own, other] = [10, 11].map(|offset| batch(offset, -1, false, false));
+        let (header, _) = split_batches(&other).next().unwrap().unwrap();
+        let later = BatchHeader { leader_epoch: LeaderEpoch(6), ..header };
+        let later = [&later.prefix()[..], &other[tailrace_records::PREFIX_BYTES..]].concat();
+        let bytes = [own, later].concat().into();
+        let piece = Committed { bytes, epoch: EPOCH, from: Offset(10), aborted: Vec::new() };
+        let seen: Vec<i64> = piece.batches().map(|batch| batch.unwrap().0.base_offset.get()).collect();
+        assert_eq!(seen, [10]);
     }
 }

@@ -211,3 +211,71 @@ impl<D: Disk> Replica<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use raft::eraftpb::{Message, MessageType};
+    use tailrace_log::{LogConfig, LogStore, PartitionIdentity, RealDisk};
+    use tailrace_records::TimestampType;
+    use tailrace_types::{PartitionId, ReplicaId, TopicId, TopicName, TopicPartition};
+
+    use super::*;
+    use crate::policy::Policy;
+    use crate::raft::{Members, PeerMessage, ReplicaOptions};
+
+    const NOW: TimestampMs = TimestampMs(1);
+
+    /// Replica 2 of four.
+    fn open(folder: &tempfile::TempDir) -> Replica<RealDisk> {
+        let topic_partition = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
+        let identity = PartitionIdentity { topic_id: TopicId([1; 16]), topic_partition };
+        let policy = Policy {
+            durability: Durability::Strict,
+            producer_expiration_ms: i64::MAX,
+            timestamp_type: TimestampType::CreateTime,
+        };
+        let members = Members { voters: [1, 2, 3, 4].map(ReplicaId).to_vec(), learners: Vec::new() };
+        let options =
+            ReplicaOptions { id: ReplicaId(2), members, election_ticks: 10, heartbeat_ticks: 2, seed: 1 };
+        let (dir, store) = (folder.path().join("t-0"), LogStore::new(RealDisk, 16));
+        let opened = Replica::open(&store, &dir, &identity, LogConfig::default(), policy, options, NOW);
+        opened.expect("a folder of this replica").0
+    }
+
+    fn message(kind: MessageType, from: u64, term: u64) -> Message {
+        let mut message = Message::default();
+        message.set_msg_type(kind);
+        (message.from, message.to, message.term) = (from, 2, term);
+        message
+    }
+
+    /// True if the replica votes for `from`, whose log ends at `index`, in `term`.
+    fn votes(replica: &mut Replica<RealDisk>, from: u64, term: u64, index: u64) -> bool {
+        let mut asks = message(MessageType::MsgRequestVote, from, term);
+        (asks.index, asks.log_term) = (index, index.min(1));
+        // The leader hands over to it: it is heard although there is a leader.
+        asks.context = raft::CAMPAIGN_TRANSFER.into();
+        replica.receive(PeerMessage(asks), NOW);
+        let said = replica.take_messages();
+        let [PeerMessage(answer)] = &said[..] else { panic!("one answer: {said:?}") };
+        assert_eq!((answer.get_msg_type(), answer.to), (MessageType::MsgRequestVoteResponse, from));
+        !answer.reject
+    }
+
+    /// The term is known before, of somebody who got no vote.
+    #[test]
+    fn a_vote_in_a_term_that_is_known_already_is_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut replica = open(&folder);
+        let mut append = message(MessageType::MsgAppend, 1, 1);
+        append.set_entries(vec![Entry { term: 1, index: 1, ..Entry::default() }].into());
+        replica.receive(PeerMessage(append), NOW);
+        drop(replica.take_messages());
+        assert!(!votes(&mut replica, 3, 2, 0), "what it has, the other one has not");
+        assert!(votes(&mut replica, 1, 2, 1));
+        drop(replica);
+        let mut again = open(&folder);
+        assert!(!votes(&mut again, 4, 2, 1), "it has voted for another one in this term");
+        assert!(votes(&mut again, 4, 3, 1));
+    }
+}

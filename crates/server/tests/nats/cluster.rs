@@ -174,6 +174,24 @@ async fn queue_groups_are_served_here_first_and_elsewhere_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_group_is_served_by_all_nodes_until_its_last_member_leaves() {
+    let nodes = cluster(3, &[]).await;
+    let clients = clients(&nodes).await;
+    for (number, here) in clients.iter().enumerate() {
+        let (subject, group) = (format!("jobs.{number}"), "workers".to_owned());
+        let mut leaves = here.queue_subscribe(subject.clone(), group.clone()).await.unwrap();
+        let mut stays = here.queue_subscribe(subject.clone(), group).await.unwrap();
+        leaves.unsubscribe().await.unwrap();
+        settled(here).await;
+        for to in &clients {
+            known(here, to).await;
+            to.publish(subject.clone(), "job".into()).await.unwrap();
+            assert_eq!(next(&mut stays).await.payload, "job", "of node {}", number + 1);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_are_answered_from_another_node_at_once() {
     let nodes = cluster(3, &[]).await;
     let clients = clients(&nodes).await;

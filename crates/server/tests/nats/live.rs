@@ -11,7 +11,7 @@ use crate::common::{TestServer, batch};
 use crate::crossing::*;
 use async_nats::Subscriber;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::FutureRecord;
+use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use tailrace_records::{BatchBuilder, BatchOptions, Compression};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
@@ -287,6 +287,31 @@ async fn a_repeated_batch_of_an_idempotent_producer_is_delivered_once() {
     kafka.produce_to("t", 0, -1, numbered_with(options(1), 2, 1, 50)).await;
     assert_eq!(number(&next(&mut all).await.payload), 1);
     assert_eq!(number(&next(&mut all).await.payload), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_producer_that_commits_and_aborts_what_is_committed_is_delivered() {
+    let server = TestServer::start().await;
+    create(&server, "t", 1, &[]).await.unwrap();
+    let (_client, mut all) = subscribed(&server, "t").await;
+    let producer: FutureProducer = kafka(&server).set("transactional.id", "both").create().unwrap();
+    let begins = producer.clone();
+    tokio::task::spawn_blocking(move || begins.init_transactions(PATIENCE)).await.unwrap().unwrap();
+    for number in 0..10 {
+        producer.begin_transaction().unwrap();
+        let payload = number.to_string();
+        send(&producer, FutureRecord::<[u8], [u8]>::to("t").payload(payload.as_bytes())).await;
+        let ends = producer.clone();
+        let end = move || match number % 2 {
+            0 => ends.commit_transaction(PATIENCE),
+            _ => ends.abort_transaction(PATIENCE),
+        };
+        tokio::task::spawn_blocking(end).await.unwrap().unwrap();
+    }
+    for expected in ["0", "2", "4", "6", "8"] {
+        assert_eq!(message(&mut all).await.2, expected);
+    }
+    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "the last one was aborted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailrace_metadata::TopicImage;
-use tailrace_replication::PartitionReader;
 use tailrace_replication::raft::ReplicaId;
+use tailrace_replication::{Partition, PartitionReader};
 use tailrace_types::{Offset, PartitionId, RaftGroup, TopicPartition};
 
 use super::clients;
@@ -13,8 +13,8 @@ use super::messages::Fetched;
 use super::node::{Node, Slot};
 use super::options::{CONTROLLER, DATA_TOPIC, OUT_TOPIC, topic_partition};
 use super::world::World;
-use crate::SimDisk;
 use crate::history::{History, Seen};
+use crate::{SimDisk, tables};
 
 impl World {
     /// All nodes are up, every partition has the replicas that it is to have, and all of them have everything.
@@ -69,7 +69,7 @@ impl World {
         };
         let end = leader.reader().log_end();
         let is_whole = |slot: &&Slot| {
-            let Some(tailrace_replication::Partition::Replica(replica)) = &slot.core else { return false };
+            let Some(Partition::Replica(replica)) = &slot.core else { return false };
             let (reader, members) = (replica.reader(), replica.members());
             let all: BTreeSet<ReplicaId> = members.voters.iter().chain(&members.learners).copied().collect();
             let voters = if group == CONTROLLER { wanted.len().min(3) } else { wanted.len() };
@@ -118,10 +118,10 @@ impl World {
             let Some(core) = &slot.core else { return format!("{}: offline", slot.id) };
             let reader = core.reader();
             let members = match core {
-                tailrace_replication::Partition::Replica(replica) => {
+                Partition::Replica(replica) => {
                     Some((replica.role(), replica.members()))
                 }
-                tailrace_replication::Partition::Solo(_) => None,
+                Partition::Solo(_) => None,
             };
             let (end, high, stable) =
                 (reader.log_end(), reader.high_watermark(), reader.last_stable_offset());
@@ -138,15 +138,22 @@ impl World {
         format!("node {}: {}", node.number, slots.collect::<Vec<_>>().join(", "))
     }
 
-    /// What the replicas of a partition hold at the end, by node.
-    fn readers(&self, id: &TopicPartition) -> Vec<(u64, PartitionReader<SimDisk>)> {
-        let mut readers = Vec::new();
+    /// The replicas of a partition at the end, by node.
+    fn cores(&self, id: &TopicPartition) -> Vec<(u64, &Partition<SimDisk>)> {
+        let mut found = Vec::new();
         for node in self.nodes.values() {
             let slots = node.running.iter().flat_map(|running| running.slots.values());
             let cores = slots.filter(|slot| slot.id == *id).filter_map(|slot| slot.core.as_ref());
-            readers.extend(cores.map(|core| (node.number, core.reader())));
+            found.extend(cores.map(|core| (node.number, core)));
         }
-        readers
+        found
+    }
+
+    fn judge_tables(&self, id: &TopicPartition) -> Result<(), String> {
+        let cores = self.cores(id);
+        let from = cores.iter().map(|(_, core)| core.reader().log_start()).max().unwrap_or_default();
+        tables::judge(cores.into_iter().map(|(node, core)| (node, core.producers())), from)
+            .map_err(|error| format!("{error}, in {id}"))
     }
 
     /// The end of a run.
@@ -155,7 +162,9 @@ impl World {
         for id in [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)] {
             let id = topic_partition(id.0, PartitionId(id.1));
             let mut first: Option<BTreeMap<i64, Seen>> = None;
-            for (node, reader) in self.readers(&id) {
+            let readers: Vec<_> =
+                self.cores(&id).into_iter().map(|(node, core)| (node, core.reader())).collect();
+            for (node, reader) in readers {
                 let all = read_all(&reader).map_err(|error| format!("{id} on node {node}: {error}"))?;
                 let held: BTreeMap<i64, Seen> =
                     all.iter().map(|(base, seen, _)| (base.get(), seen.clone())).collect();
@@ -178,6 +187,7 @@ impl World {
                 }
                 first = Some(held);
             }
+            self.judge_tables(&id)?;
         }
         self.history.judge_transactions(&visible)?;
         self.judge_copy(&in_order)

@@ -28,7 +28,7 @@ use self::options::REPLICAS;
 use self::producer::Producer;
 use self::world::{Node, Replacement, World, make_data_folder};
 use crate::network::{Traffic, Weather};
-use crate::{CrashMode, Failure, SimDisk};
+use crate::{CrashMode, Failure, SimDisk, tables};
 
 const TICK_MS: u64 = 10;
 /// By then the replicas must agree once the faults have ended.
@@ -417,6 +417,16 @@ impl World {
         self.nodes.iter().map(describe).collect::<Vec<_>>().join("; ")
     }
 
+    /// A table that is read again from a compacted log lacks what is gone there.
+    fn judge_tables(&self) -> Result<(), String> {
+        let replicas = || self.nodes.iter().filter_map(|(id, node)| Some((*id, node.replica.as_ref()?)));
+        let from = replicas().map(|(_, replica)| replica.reader().log_start()).max();
+        match from.filter(|_| !self.cleanup.compacts) {
+            Some(from) => tables::judge(replicas().map(|(id, replica)| (id, replica.producers())), from),
+            None => Ok(()),
+        }
+    }
+
     fn judge(mut self) -> Result<GroupReport, String> {
         for node in self.nodes.values() {
             if let Some(replica) = &node.replica {
@@ -424,6 +434,7 @@ impl World {
             }
         }
         self.history.judge_log_starts()?;
+        self.judge_tables()?;
         for id in self.ids() {
             self.crash(id, CrashMode::KeepAll);
         }

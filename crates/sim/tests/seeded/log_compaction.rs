@@ -360,46 +360,74 @@ fn a_reader_that_began_before_goes_on() {
     });
 }
 
-/// Tombstones stay for `delete.retention.ms` after the round that left nothing else of their keys.
+/// Tombstones stay for `delete.retention.ms` after the round that left nothing else of their keys. Nothing
+/// takes their place meanwhile: what is appended later has other keys.
 #[test]
 fn tombstones_stay_for_their_time() {
     each_seed(20, |seed| {
         let mut keyed = Keyed::new(seed);
+        // So many that some end with a tombstone.
+        keyed.keys = 60;
+        let there =
+            |found: &[common::compaction::Record], offset: i64| found.iter().any(|r| r.offset == offset);
         keyed.append_some(120);
         keyed.end_all_transactions();
         keyed.append_some(40);
         keyed.end_all_transactions();
         keyed.clean(MAP_BYTES).unwrap().unwrap();
-        let (end, horizon) = (keyed.cleaned_to, keyed.now + DELETE_RETENTION_MS);
-        let last = keyed.last_of_keys(end);
-        let tombstones: Vec<i64> = last.values().filter(|r| r.value.is_none()).map(|r| r.offset).collect();
+        let horizon = keyed.now + DELETE_RETENTION_MS;
+        keyed.prefix = "other";
+        keyed.append_some(90);
+        keyed.end_all_transactions();
+        let last = keyed.last_of_keys(i64::MAX);
+        let of_first_round = last.values().filter(|r| r.value.is_none() && r.offset < keyed.cleaned_to);
+        let tombstones: Vec<i64> = of_first_round.map(|r| r.offset).collect();
+        assert!(!tombstones.is_empty());
         let found = keyed.read();
-        let there =
-            |found: &[common::compaction::Record], offset: i64| found.iter().any(|r| r.offset == offset);
         assert!(tombstones.iter().all(|offset| there(&found, *offset)), "gone in the first round");
-        keyed.append_some(30);
-        keyed.end_all_transactions();
-        keyed.append_some(20);
-        keyed.end_all_transactions();
+
         keyed.now = horizon - 1;
-        if keyed.clean(MAP_BYTES).unwrap().is_none() {
-            return;
-        }
-        let (found, last) = (keyed.read(), keyed.last_of_keys(keyed.cleaned_to));
-        let still = |offset: &i64| last.values().any(|r| r.offset == *offset);
-        for offset in tombstones.iter().filter(|offset| still(offset)) {
+        keyed.clean(MAP_BYTES).unwrap().unwrap();
+        let found = keyed.read();
+        for offset in &tombstones {
             assert!(there(&found, *offset), "tombstone {offset} went too early");
         }
-        keyed.append_some(60);
+
+        keyed.append_some(90);
         keyed.end_all_transactions();
-        keyed.append_some(30);
         keyed.now = keyed.now.max(horizon);
-        if keyed.clean(MAP_BYTES).unwrap().is_some() {
-            let found = keyed.read();
-            for offset in &tombstones {
-                assert!(!there(&found, *offset), "tombstone {offset} is still there");
-            }
+        keyed.clean(MAP_BYTES).unwrap().unwrap();
+        let found = keyed.read();
+        for offset in &tombstones {
+            assert!(!there(&found, *offset), "tombstone {offset} is still there");
         }
+    });
+}
+
+/// The time of an abort marker begins with the first round that finds nothing of its transaction, and not
+/// with the one that removes it: who has read a record of it needs the marker.
+#[test]
+fn an_abort_marker_stays_for_its_time_after_the_round_that_finds_nothing_of_its_transaction() {
+    each_seed(20, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_batch(11, true);
+        let marker = keyed.log().log_end().offset();
+        keyed.end_transaction(11, false);
+        // So that no header of the first one has to stay for the producer's sequence.
+        keyed.append_batch(11, true);
+        keyed.end_transaction(11, true);
+        let mut is_there_after_a_round = |later_ms| {
+            (0..90).for_each(|_| keyed.append_batch(-1, false));
+            keyed.now += later_ms;
+            keyed.clean(MAP_BYTES).unwrap().unwrap();
+            let reader = keyed.log().reader();
+            let headers: Vec<_> = reader.headers(Offset(0)).map(|found| found.unwrap().1).collect();
+            headers.iter().any(|header| header.base_offset == marker && header.record_count == 1)
+        };
+        assert!(is_there_after_a_round(0), "its records go in this round");
+        assert!(is_there_after_a_round(DELETE_RETENTION_MS), "its time has only begun");
+        assert!(is_there_after_a_round(DELETE_RETENTION_MS - 1), "its time is not over");
+        assert!(!is_there_after_a_round(1), "nobody needs it");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Replicas whose log lost its beginning: who is too far behind gets a snapshot, and a crash leaves the old log or the new one.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -136,6 +137,33 @@ fn what_producers_sent_before_the_beginning_of_the_log_is_known_after_a_snapshot
     trio.hand_over(3);
     let appended = trio.at(3).append(&repeated, bytes, None, NOW).unwrap();
     assert!(appended.duplicate.is_some(), "after a crash: {appended:?}");
+}
+
+/// What is not committed yet keeps the leader from offering its own table. It offers one that was kept
+/// earlier, and the batches behind that tell the rest; also the first of them.
+#[test]
+fn the_table_of_producers_is_the_same_after_a_snapshot_that_was_offered_during_appends() {
+    let mut trio = far_behind();
+    for producer in [8, 9] {
+        let (header, bytes) = idempotent(producer, 0);
+        trio.at(1).append(&header, bytes, None, NOW).unwrap();
+        trio.talk(cut_off(3));
+    }
+    append(trio.at(1), "not committed yet").unwrap();
+    offer(&mut trio);
+    assert!(trio.at(1).reader().high_watermark().offset() < trio.at(1).reader().log_end().offset());
+    while let Some(request) = trio.at(3).wanted_chunk() {
+        let chunk = trio.at(1).chunk_reader(&request).unwrap().read().unwrap();
+        trio.at(3).take_chunk(&request, Some(chunk), NOW);
+    }
+    assert_eq!(trio.at(3).counters().snapshots_installed, 1);
+    let table = |replica: &Replica<SimDisk>| {
+        let states = replica.producers().iter().map(|(id, state)| (id, state.batches.clone()));
+        states.collect::<BTreeMap<_, _>>()
+    };
+    let expected = table(trio.at(1));
+    assert_eq!(expected.len(), 3);
+    assert_eq!(table(trio.at(3)), expected);
 }
 
 #[test]

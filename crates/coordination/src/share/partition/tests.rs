@@ -145,6 +145,22 @@ fn locks_end_and_deliveries_are_counted_until_the_limit() {
     assert_eq!(acquire(&mut partition, &terms, &log, 1000), [(1, 1, 5)]);
 }
 
+/// Nobody has looked at the clock for the partition since.
+#[test]
+fn a_lock_that_has_ended_is_no_acquisition_also_if_no_tick_came_in_between() {
+    let log = batches(&[2]);
+    let terms = acquire_terms("m", 10, 1, AcquireMode::BatchOptimized);
+    for kind in [Accept, Release, Reject, Renew, Gap] {
+        let mut partition = SharePartition::new(Offset(0));
+        assert_eq!(acquire(&mut partition, &terms, &log, 0), [(0, 1, 1)]);
+        assert_eq!(acknowledge(&mut partition, "m", 0, &[Accept], 999), Ok(false));
+        let late = acknowledge(&mut partition, "m", 1, &[kind], 1000);
+        assert_eq!(late, Err(AcknowledgeError::NotAcquired { offset: Offset(1) }), "{kind:?}");
+        let other = acquire_terms("other", 10, 1, AcquireMode::BatchOptimized);
+        assert_eq!(acquire(&mut partition, &other, &log, 1000), [(1, 1, 2)], "{kind:?}");
+    }
+}
+
 #[test]
 fn what_is_not_visible_or_not_there_is_passed_over() {
     let batch = |first, last, visible| FetchedBatch { first: Offset(first), last: Offset(last), visible };

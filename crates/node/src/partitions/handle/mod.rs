@@ -7,6 +7,8 @@
 mod core;
 mod lock;
 mod replicas;
+#[cfg(test)]
+mod tests;
 mod waiters;
 mod waiting;
 mod waking;

@@ -44,6 +44,8 @@ pub(crate) struct Keyed {
     open: BTreeMap<i64, usize>,
     sequences: BTreeMap<i64, i32>,
     pub(crate) last_data: HashMap<i64, i64>,
+    /// What all keys begin with, and how many there are.
+    pub(crate) prefix: &'static str,
     pub(crate) keys: u64,
     pub(crate) now: i64,
     /// Everything below was cleaned at least once.
@@ -71,6 +73,7 @@ impl Keyed {
             open: BTreeMap::new(),
             sequences: BTreeMap::new(),
             last_data: HashMap::new(),
+            prefix: "key",
             keys,
             now: 10_000,
             cleaned_to: 0,
@@ -103,7 +106,7 @@ impl Keyed {
         }
     }
 
-    fn append_batch(&mut self, producer: i64, transactional: bool) {
+    pub(crate) fn append_batch(&mut self, producer: i64, transactional: bool) {
         let compression = Compression::ALL[self.rng.below(5) as usize];
         let log_append_time = self.rng.percent(20).then_some(TimestampMs(self.now));
         let sequence = self.sequences.entry(producer).or_insert(0);
@@ -129,8 +132,8 @@ impl Keyed {
             }
         });
         for number in 0..count as i64 {
-            let key =
-                (!self.rng.percent(3)).then(|| format!("key-{}", self.rng.below(self.keys)).into_bytes());
+            let key = (!self.rng.percent(3))
+                .then(|| format!("{}-{}", self.prefix, self.rng.below(self.keys)).into_bytes());
             let fill = self.rng.below(60) as usize;
             let value = (!self.rng.percent(25)).then(|| self.rng.bytes(fill));
             let own = self.now - self.rng.below(20) as i64;
@@ -144,7 +147,7 @@ impl Keyed {
         }
     }
 
-    fn end_transaction(&mut self, producer: i64, commit: bool) {
+    pub(crate) fn end_transaction(&mut self, producer: i64, commit: bool) {
         let Some(transaction) = self.open.remove(&producer) else { return };
         self.transactions[transaction] = if commit { Outcome::Committed } else { Outcome::Aborted };
         let mut builder = BatchBuilder::new(BatchOptions {
