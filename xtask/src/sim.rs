@@ -5,7 +5,8 @@ use std::process::Command;
 use crate::run::{self, root};
 
 const USAGE: &str = "usage: cargo xtask sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
-                     [--without NUMBERS | --only NUMBERS]";
+                     [--without NUMBERS | --only NUMBERS]
+       cargo xtask sim --nodes --seed N [--storm MILLISECONDS] --trace";
 
 #[derive(Default)]
 struct Options {
@@ -15,6 +16,8 @@ struct Options {
     storm_ms: Option<u64>,
     /// Which faults: `without` or `only`, and their numbers.
     mask: Vec<String>,
+    /// Prints what the nodes of one run log.
+    trace: bool,
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
@@ -29,11 +32,17 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             "nodes" => 5_000,
             _ => 6_000,
         });
-        let numbers = [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
+        let [first, seeds, storm_ms] =
+            [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
         let program =
-            ["run", "--profile", "sim", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--", kind];
+            ["run", "--profile", "sim", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--"];
         let mut campaign = Command::new("cargo");
-        campaign.args(program).args(numbers).args(&options.mask).current_dir(root());
+        campaign.args(program).current_dir(root());
+        if options.trace {
+            campaign.args(["trace", *kind, &first, &storm_ms, "debug"]);
+        } else {
+            campaign.args([*kind, &first, &seeds, &storm_ms]).args(&options.mask);
+        }
         if let Err(error) = run::run(&mut campaign) {
             failed.push(error);
         }
@@ -53,9 +62,13 @@ fn parse(arguments: &[String]) -> Option<Options> {
             "--seeds" => options.seeds = Some(rest.next()?.parse().ok()?),
             "--seed" => options.first = Some(rest.next()?.parse().ok()?),
             "--storm" => options.storm_ms = Some(rest.next()?.parse().ok()?),
+            "--trace" => options.trace = true,
             "--without" | "--only" => options.mask = vec![name[2..].to_owned(), rest.next()?.clone()],
             _ => return None,
         }
+    }
+    if options.trace && (options.kinds != ["nodes"] || options.first.is_none()) {
+        return None;
     }
     if options.kinds.is_empty() {
         options.kinds = vec!["nodes", "cluster", "group"];

@@ -15,10 +15,14 @@ use tailrace_sim::cluster::{self, ClusterOptions};
 use tailrace_sim::group::{self, GroupOptions};
 use tailrace_sim::storm::{self, StormOptions};
 use tailrace_sim::{Failure, Mask};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 
 const USAGE: &str =
     "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
-       campaign noticed nodes|cluster|group FIRST_SEED SEEDS";
+       campaign noticed nodes|cluster|group FIRST_SEED SEEDS
+       campaign trace nodes SEED STORM_MS debug|info|warn";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// From this many seeds on, every fault and every rare state must have come up.
 const SEEDS_OF_RARE: u64 = 100;
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         Some(campaign) => campaign.run(),
         None if arguments.first().is_some_and(|what| what == "bugs") => bugs(),
         None if arguments.first().is_some_and(|what| what == "noticed") => noticed(&arguments[1..]),
+        None if arguments.first().is_some_and(|what| what == "trace") => trace(&arguments[1..]),
         None => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -285,6 +290,36 @@ fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) 
         part /= 2;
     }
     Shrunk { storm_ms, faults, anomaly: last.anomaly }
+}
+
+/// Tells what nodes log, by the clock of each.
+struct SimulatedTime;
+
+impl FormatTime for SimulatedTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        match tailrace_sim::here() {
+            Some((now, machine)) => write!(writer, "{:10.6} 10.0.0.{machine:<3}", now.as_secs_f64()),
+            None => write!(writer, "{:24}", ""),
+        }
+    }
+}
+
+/// Plays one seed once, and prints what the nodes log.
+fn trace(arguments: &[String]) -> ExitCode {
+    let [kind, seed, storm_ms, level] = arguments else { return ExitCode::from(2) };
+    let (Some(kind), Ok(seed), Ok(storm_ms), Ok(level)) =
+        (Kind::named(kind), seed.parse(), storm_ms.parse(), level.parse::<LevelFilter>())
+    else {
+        return ExitCode::from(2);
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_timer(SimulatedTime).init();
+    match once(kind, seed, storm_ms, &Mask::default(), Bug::None) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(failure) => {
+            println!("FAILED seed {seed}: {}", failure.anomaly);
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// The first seed that fails. What fails is left as it is.

@@ -19,3 +19,4 @@ mod world;
 pub use disk::{CrashMode, Effect, Op, OpKind, Rule, SimDisk, SimFile, Stats};
 pub use mask::{Failure, Mask};
 pub use rng::Rng;
+pub use world::here;

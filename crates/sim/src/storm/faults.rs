@@ -1,6 +1,6 @@
 //! What goes wrong, and when: a schedule that follows from the seed alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::site::Site;
@@ -75,6 +75,8 @@ enum Mend {
 pub(super) struct Faults {
     left: Vec<(usize, Fault)>,
     mends: Vec<(Duration, Mend)>,
+    /// Computers that are off.
+    off: BTreeSet<usize>,
     told: Vec<(usize, String)>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -96,7 +98,7 @@ impl Faults {
         // The next one is the last of the list.
         let mut left: Vec<_> = numbered.collect();
         left.reverse();
-        Self { left, mends: Vec::new(), told: Vec::new(), counts: BTreeMap::new() }
+        Self { left, mends: Vec::new(), off: BTreeSet::new(), told: Vec::new(), counts: BTreeMap::new() }
     }
 
     /// What went wrong so far, with its number.
@@ -125,6 +127,7 @@ impl Faults {
         match fault.what {
             What::Crash { computer, mode } => {
                 site.computers[computer].crash(mode);
+                self.off.insert(computer);
                 self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == computer));
                 self.mends.push((until, Mend::Boot(computer)));
             }
@@ -162,20 +165,21 @@ impl Faults {
         for (_, mend) in due {
             match mend {
                 Mend::Cut(from, to) => site.network.cut(from, to, false),
-                Mend::Boot(computer) => site.boot(computer),
+                Mend::Boot(computer) => {
+                    self.off.remove(&computer);
+                    site.boot(computer);
+                }
                 Mend::Space(computer) => site.computers[computer].disk().set_space(None),
-                // One that is off starts by itself, and with a disk that is fine.
-                Mend::Restart(computer) if self.is_off(computer) => {}
+                // One that is off starts by itself.
+                Mend::Restart(computer) if self.off.contains(&computer) => {
+                    site.computers[computer].disk().clear_rules();
+                }
                 Mend::Restart(computer) => {
                     site.computers[computer].crash(CrashMode::KeepAll);
                     site.boot(computer);
                 }
             }
         }
-    }
-
-    fn is_off(&self, computer: usize) -> bool {
-        self.mends.iter().any(|(_, mend)| matches!(mend, Mend::Boot(other) if *other == computer))
     }
 
     /// Mends all.

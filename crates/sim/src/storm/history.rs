@@ -254,7 +254,10 @@ impl History {
     /// How far clients are.
     pub(super) fn state(&self) -> String {
         let (busy, ended, listening) = (self.busy, &self.at_the_end, &self.listening);
-        format!("{busy} clients are busy, acknowledged at the end {ended:?}, listening {listening:?}")
+        let owners = &self.owners;
+        format!(
+            "{busy} clients are busy, acknowledged at the end {ended:?}, listening {listening:?}, owners {owners:?}"
+        )
     }
 
     pub(super) fn listening(&self) -> usize {

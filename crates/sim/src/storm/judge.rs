@@ -48,8 +48,13 @@ pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
 pub(super) fn marks(computer: &Computer) -> String {
     let one = |(topic, number)| {
         let found = computer.node()?.topics().by_name(topic)?;
-        let bounds = found.here(number).ok()?.bounds();
-        Some(format!("{topic}-{number} to {}/{}", bounds.last_stable_offset, bounds.high_watermark))
+        Some(match found.here(number) {
+            Ok(partition) => {
+                let bounds = partition.bounds();
+                format!("{topic}-{number} to {}/{}", bounds.last_stable_offset, bounds.high_watermark)
+            }
+            Err(why) => format!("{topic}-{number}: {why:?}"),
+        })
     };
     all_partitions().filter_map(one).collect::<Vec<_>>().join(", ")
 }

@@ -162,7 +162,8 @@ impl Storm {
             self.create(topic, partitions)?;
         }
         let protocol = rng.next_u64();
-        self.site.client.enter(|| clients::spawn_all(nodes, &self.history, protocol));
+        let followers_answer = self.site.followers_answer;
+        self.site.client.enter(|| clients::spawn_all(nodes, &self.history, followers_answer, protocol));
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
         let faults = Faults::new(rng.fork(), self.site.computers.len(), begin, end, &options.mask);

@@ -31,6 +31,9 @@ pub(super) const REPLICAS: usize = 3;
 /// After so long without a heartbeat a member of a group is gone.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Kafka's name for what lets replicas that follow answer consumers.
+const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+
 /// Bytes of a segment, so that there are many.
 const SEGMENT_BYTES: &str = "4000";
 
@@ -46,6 +49,8 @@ pub(super) struct Site {
     pub(super) client: &'static Machine,
     /// How often the node of each was started.
     pub(super) starts: Vec<u32>,
+    /// Replicas that follow answer consumers.
+    pub(super) followers_answer: bool,
 }
 
 impl Site {
@@ -55,7 +60,7 @@ impl Site {
         let one = |number| Computer::new(&network, number, rng.next_u64());
         let computers: Vec<_> = (1..=nodes).map(one).collect();
         let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
-        Self { universe, network, computers, client, starts }
+        Self { universe, network, computers, client, starts, followers_answer: rng.percent(50) }
     }
 
     /// The number of a computer. The clients' comes behind the others.
@@ -66,7 +71,7 @@ impl Site {
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
         self.starts[index] += 1;
-        self.computers[index].boot(settings(number(index)));
+        self.computers[index].boot(settings(number(index), self.followers_answer));
     }
 }
 
@@ -84,7 +89,7 @@ pub(super) fn nats_address(number: u8) -> String {
     format!("10.0.0.{number}:4222")
 }
 
-fn settings(number: u8) -> BTreeMap<String, String> {
+fn settings(number: u8, followers_answer: bool) -> BTreeMap<String, String> {
     let mut settings = vec![
         ("data.dir", "/data".to_owned()),
         ("node.id", number.to_string()),
@@ -92,7 +97,6 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("kafka", kafka_address(number)),
         ("nats", nats_address(number)),
         ("http", format!("10.0.0.{number}:8222")),
-        ("replica.selector.class", "org.apache.kafka.common.replica.RackAwareReplicaSelector".to_owned()),
         ("transaction.state.log.num.partitions", "2".to_owned()),
         ("offsets.topic.num.partitions", "2".to_owned()),
         ("share.coordinator.state.topic.num.partitions", "2".to_owned()),
@@ -102,6 +106,9 @@ fn settings(number: u8) -> BTreeMap<String, String> {
         ("group.consumer.min.heartbeat.interval.ms", "300".to_owned()),
         ("group.consumer.heartbeat.interval.ms", "300".to_owned()),
     ];
+    if followers_answer {
+        settings.push(("replica.selector.class", RACK_AWARE.to_owned()));
+    }
     if number > 1 {
         settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));
     }

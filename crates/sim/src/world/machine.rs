@@ -78,7 +78,7 @@ impl Network {
         let universe = self.universe();
         let machine: &'static Machine = Box::leak(Box::new(Machine {
             own: OnceLock::new(),
-            host: Host::new(universe),
+            host: Host::new(universe, number),
             rng: Mutex::new(universe.fork()),
             universe: universe.clone(),
             network: self.clone(),

@@ -9,10 +9,12 @@
 mod entropy;
 mod machine;
 mod network;
+mod place;
 mod thread;
 mod turns;
 
 pub(crate) use entropy::seed_thread;
 pub(crate) use machine::Machine;
 pub(crate) use network::Network;
+pub use place::here;
 pub(crate) use turns::Universe;

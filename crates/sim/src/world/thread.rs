@@ -11,6 +11,7 @@ use std::time::Duration;
 use tailrace_env::{Join, Park, Work, enter};
 
 use super::entropy::seed_thread;
+use super::place::set_here;
 use super::turns::{Host, Resume, Runs, Universe};
 
 /// What a thread is ended with when its machine loses its power.
@@ -106,6 +107,7 @@ impl Turns {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         drop(state);
+        set_here(self.universe.now(), self.host.number);
         if !self.host.is_on() && !std::thread::panicking() {
             resume_unwind(Box::new(PowerLost));
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tailrace_env::{Task, World, enter};
 
+use super::place::set_here;
 use crate::Rng;
 
 /// How old a machine is when it is switched on, so that there are moments before.
@@ -45,6 +46,7 @@ pub(super) trait Resume: Send + Sync {
 pub(super) struct Host {
     /// What runs on it runs in this world.
     pub(super) world: OnceLock<&'static dyn World>,
+    pub(super) number: u8,
     /// How old the universe was when it was switched on.
     began: Duration,
     is_on: AtomicBool,
@@ -53,8 +55,9 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn new(universe: &Universe) -> Arc<Self> {
+    pub(super) fn new(universe: &Universe, number: u8) -> Arc<Self> {
         Arc::new(Self {
+            number,
             world: OnceLock::new(),
             began: universe.now(),
             is_on: AtomicBool::new(true),
@@ -211,6 +214,7 @@ impl Universe {
         }
         let Some((id, host, waker, runs)) = self.next() else { return Ok(()) };
         let _inside = enter(host.world());
+        set_here(self.now(), host.number);
         let left = match runs {
             Runs::Task(mut task) => {
                 let polled = among_tasks(|| task.as_mut().poll(&mut Context::from_waker(&waker)));

@@ -38,7 +38,7 @@ const MEMBERS: usize = 3;
 const SHARERS: usize = 2;
 
 /// Starts all clients of a cluster of so many nodes, in the world of their machine.
-pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
+pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bool, protocol: u64) {
     // In the history each counts as a node of its own, behind the others.
     let mut numbers = usize::from(nodes)..;
     let mut number = || numbers.next().expect("there are few");
@@ -68,7 +68,7 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, protocol: u64) {
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
     for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {
-        task::spawn(reader::run(client(), Taste { committed, follows }));
+        task::spawn(reader::run(client(), Taste { committed, follows, followers_answer }));
     }
     for interest in Interest::ALL {
         task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());

@@ -26,6 +26,8 @@ pub(super) struct Taste {
     pub(super) committed: bool,
     /// From any replica.
     pub(super) follows: bool,
+    /// Replicas that follow answer, too: then nobody knows whether the leader has.
+    pub(super) followers_answer: bool,
 }
 
 pub(super) async fn run(mut client: Client, taste: Taste) {
@@ -52,7 +54,15 @@ async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Tas
         Asked { node: leader, from, epoch: Some(epoch), committed: taste.committed }
     };
     match asked.fetch(client, id).await {
-        Some(fetched) => take(client, &asked, id, &fetched),
+        Some(fetched) => {
+            if let (Some(epoch), false) = (asked.epoch, taste.followers_answer) {
+                // Only a leader answers, and it has this epoch, or it had refused.
+                let mut history = client.history.lock();
+                let told = history.partitions.told(id, epoch, fetched.high_watermark, fetched.last_stable);
+                history.check(told);
+            }
+            take(client, &asked, id, &fetched)
+        }
         None => {
             client.refresh().await;
             from
@@ -133,14 +143,8 @@ impl Fetched {
 
 fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) -> Offset {
     let mut history = client.history.lock();
-    match asked.epoch {
-        // The leader has this epoch, or it had refused.
-        Some(epoch) => {
-            let told = history.partitions.told(id, epoch, fetched.high_watermark, fetched.last_stable);
-            history.check(told);
-        }
-        None if fetched.bytes.is_empty() => {}
-        None => history.count("some replica answered a fetch"),
+    if asked.epoch.is_none() && !fetched.bytes.is_empty() {
+        history.count("some replica answered a fetch");
     }
     let batches = match Partitions::parse(&fetched.bytes, asked.from) {
         Ok(batches) => batches,
