@@ -117,6 +117,7 @@ async fn producers_that_are_cut_off_leave_order_behind() {
         let strict = producer % 2 == 0;
         tasks.spawn(async move { (strict, produce(address, producer << 32, strict, done).await) });
     }
+    // How long the load lasts.
     tokio::time::sleep(Duration::from_secs(3)).await;
     done.store(true, Ordering::Relaxed);
     let mut acknowledged: [Acknowledged; 2] = Default::default();

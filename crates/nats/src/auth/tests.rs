@@ -289,6 +289,7 @@ async fn a_request_that_was_delivered_may_be_answered_as_often_and_as_long_as_is
     assert!(r.may_publish(b"_INBOX.1") && r.may_publish(b"_INBOX.1") && !r.may_publish(b"_INBOX.1"));
     r.delivered(b"_INBOX.2");
     assert!(r.may_publish(b"_INBOX.2"));
+    // The permission to answer must run out: nothing tells when its time is over.
     time::sleep(Duration::from_millis(60)).await;
     assert!(!r.may_publish(b"_INBOX.2"));
     // Another connection of the same user has its own.

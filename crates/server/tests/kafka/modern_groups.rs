@@ -263,6 +263,7 @@ async fn topics_that_come_and_grow_are_noticed() {
         if found.is_some() {
             break;
         }
+        // The pause between heartbeats, by which a member asks. Their number is bounded.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(found, Some(vec![0, 1]));

@@ -334,6 +334,7 @@ async fn records_come_again_when_their_lock_ends_unless_it_is_renewed() {
     let mut ben = Member::new(&server, "ben", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 1, 1)]);
     let acquired = Instant::now();
+    // Part of the lock must pass before it is renewed: its time is what is tested.
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(anna.say(&[(1, 1, &[RENEW])]).await, ErrorCode::None);
     assert_eq!(ben.fetch(20_000).await, [(0, 0, 2)]);

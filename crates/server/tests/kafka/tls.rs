@@ -110,6 +110,7 @@ async fn a_client_that_reads_slowly_gets_everything_and_one_that_does_not_read_i
     let mut left = usize::try_from(client.stream().read_i32().await.unwrap()).unwrap();
     let mut buffer = vec![0; 4_000_000];
     while left > 0 {
+        // The reader's own pace, which is what is tested.
         tokio::time::sleep(Duration::from_millis(400)).await;
         let part = left.min(buffer.len());
         client.stream().read_exact(&mut buffer[..part]).await.unwrap();

@@ -315,6 +315,7 @@ async fn a_service_answers_what_it_was_asked_and_nothing_else() {
     service.send("PUB answers.1 1\r\na\r\nPUB answers.1 1\r\nb\r\nPUB answers.1 1\r\nc\r\nPUB elsewhere 1\r\nd\r\n").await;
     let said: Vec<_> = service.until_pong().await.into_iter().filter(|line| line.starts_with('-')).collect();
     assert_eq!(said, [violation("answers.1"), violation("elsewhere")]);
+    // The permission to answer must run out: nothing tells when its time is over.
     tokio::time::sleep(Duration::from_millis(400)).await;
     service.send("PUB answers.2 1\r\nx\r\n").await;
     assert_eq!(service.until_pong().await, [violation("answers.2")]);

@@ -417,6 +417,7 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
     assert_eq!(publish_for_ack(&client, "relaxed.1", "x").await, json!({ "stream": "relaxed", "seq": 2 }));
     client.publish("strict.2", "unasked".into()).await.unwrap();
     client.flush().await.unwrap();
+    // Nothing must be acknowledged meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
     assert!(!waiting.is_finished(), "acknowledged before it was on disk");
     assert!(waits().await);
@@ -510,6 +511,7 @@ async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing()
         server.metric("tailrace_nats_capture_acks_waiting").await == 4.0
     })
     .await;
+    // No more must wait meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
     assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 4.0);
     tap.release("/t-0/");

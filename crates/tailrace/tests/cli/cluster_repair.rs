@@ -83,6 +83,7 @@ fn lost_everywhere(node: &Node, count: usize) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(180);
     while damage_states(node) != vec!["not mended: no replica has it"; count] {
         assert!(std::time::Instant::now() < deadline, "{}", status(node));
+        // A pause between two looks, with a deadline above.
         std::thread::sleep(std::time::Duration::from_millis(500));
     }
 }
