@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tailrace_sim::Mask;
 use tailrace_sim::storm::{self, StormOptions};
 
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 3;
 const STORM_MS: u64 = 3_000;
 
 #[test]
