@@ -228,6 +228,11 @@ pub(super) fn below(end: u64) -> u64 {
     random::u64() % end
 }
 
+/// An index below `end`.
+pub(super) fn index(end: usize) -> usize {
+    usize::try_from(below(end as u64)).expect("it is below an index")
+}
+
 /// A while, of less than so many milliseconds.
 pub(super) async fn pause(ms: u64) {
     time::sleep(Duration::from_micros(below(ms * 1_000))).await;

@@ -6,7 +6,7 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 };
 use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ElectLeadersRequest};
 
-use super::client::{Client, below, code, pause};
+use super::client::{Client, below, code, index, pause};
 use crate::storm::history::Phase;
 use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, REPLICAS};
 
@@ -61,8 +61,4 @@ async fn reassign(client: &mut Client, nodes: u8) {
     if result.map(code) == Some(ErrorCode::None) {
         client.count("a reassignment was begun");
     }
-}
-
-fn index(end: usize) -> usize {
-    usize::try_from(below(end as u64)).expect("there are few")
 }

@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::fetch_response::PartitionData;
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_types::{LeaderEpoch, Offset, PartitionId, TopicPartition};
 
-use super::client::{Client, below, code, pause};
+use super::client::{Client, below, code, index, pause};
 use crate::history::{History as Partitions, Seen};
 use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, topic_partition};
 
@@ -38,7 +38,7 @@ pub(super) async fn run(mut client: Client, taste: Taste) {
         if below(20) == 0 {
             client.refresh().await;
         }
-        let (partition, position) = &mut positions[usize::try_from(below(3)).expect("it is small")];
+        let (partition, position) = &mut positions[index(all.len())];
         *position = poll(&mut client, partition, *position, taste).await;
     }
 }
@@ -48,7 +48,7 @@ async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Tas
     let Some((leader, epoch)) = client.leader(id).await else { return from };
     let replicas = client.replicas(id);
     let asked = if taste.follows && !replicas.is_empty() && below(10) < 7 {
-        let node = replicas[usize::try_from(below(replicas.len() as u64)).expect("there are few")];
+        let node = replicas[index(replicas.len())];
         Asked { node, from, epoch: None, committed: taste.committed }
     } else {
         Asked { node: leader, from, epoch: Some(epoch), committed: taste.committed }
