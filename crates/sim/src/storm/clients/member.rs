@@ -20,6 +20,10 @@ const GROUP: &str = "readers";
 /// Between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(300);
 
+/// A member that has heard nothing for so long owns nothing any more. It is less than a session lasts: a coordinator that does not know
+/// yet that it is deposed answers still, and the next one does not hear of that.
+const OWNS_UNHEARD: Duration = SESSION_TIMEOUT.checked_div(3).expect("3 is not 0");
+
 /// The epoch with which a member joins.
 const JOINS: i32 = 0;
 /// The epoch with which a member leaves.
@@ -32,7 +36,7 @@ struct Member {
     id: String,
     epoch: i32,
     owned: BTreeSet<i32>,
-    /// What it owns has to be told.
+    /// All of it has to be told: it is new, or an answer was lost that may have told it something.
     is_news: bool,
     /// When it sent the last heartbeat that was answered.
     alive_at: Instant,
@@ -66,8 +70,7 @@ impl Member {
 
     async fn beat(&mut self, client: &mut Client) {
         let sent = Instant::now();
-        if sent - self.alive_at >= SESSION_TIMEOUT {
-            // Its session has ended, as far as it can know.
+        if sent - self.alive_at >= OWNS_UNHEARD {
             return self.give_up(client);
         }
         match self.ask(client, self.epoch).await {
@@ -83,7 +86,10 @@ impl Member {
                 client.count("a member was fenced off");
                 self.give_up(client);
             }
-            _ => client.refresh().await,
+            _ => {
+                self.is_news = true;
+                client.refresh().await;
+            }
         }
     }
 
@@ -97,7 +103,7 @@ impl Member {
         let partitions: Vec<i32> = self.owned.iter().copied().collect();
         let owned = TopicPartitions { topic_id, partitions, ..Default::default() };
         let owned = if self.owned.is_empty() { Vec::new() } else { vec![owned] };
-        let tells_all = epoch == JOINS;
+        let tells_all = self.is_news && epoch != LEAVES;
         let request = ConsumerGroupHeartbeatRequest {
             group_id: GROUP.to_owned(),
             member_id: self.id.clone(),
