@@ -9,7 +9,7 @@ use tailrace_types::{Offset, PartitionId, TopicPartition};
 use super::client::{Client, Coordinated, Producer, pause};
 use super::offsets::committed;
 use super::reader::Asked;
-use super::transactional::{Protocol, Step, Transaction, add, end, init, next_step, send};
+use super::transactional::{Protocol, Transaction, add, end, init, is_done, send};
 use crate::history::History as Partitions;
 use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, topic_partition};
 
@@ -132,11 +132,8 @@ async fn commit(
         let Some(node) = client.coordinator(Coordinated::Group, COPY).await else { continue };
         let answer = client.ask(node, transaction.protocol.commit_offsets(), &request).await;
         let result = answer.and_then(|answer| Some(answer.topics.first()?.partitions.first()?.error_code));
-        match next_step(result) {
-            Step::Done => return Some(()),
-            Step::Wait => pause(40).await,
-            Step::Refresh => client.refresh().await,
-            Step::GiveUp => return None,
+        if is_done(client, result).await? {
+            return Some(());
         }
     }
     None
@@ -155,11 +152,8 @@ async fn add_offsets(client: &mut Client, transaction: &Transaction<'_>) -> Opti
     for _ in 0..TRIES {
         let Some(node) = client.coordinator(Coordinated::Transaction, COPY).await else { continue };
         let answer = client.ask(node, ADD_OFFSETS_TO_TXN, &request).await;
-        match next_step(answer.map(|answer| answer.error_code)) {
-            Step::Done => return Some(()),
-            Step::Wait => pause(40).await,
-            Step::Refresh => client.refresh().await,
-            Step::GiveUp => return None,
+        if is_done(client, answer.map(|answer| answer.error_code)).await? {
+            return Some(());
         }
     }
     None

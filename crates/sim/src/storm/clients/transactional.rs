@@ -179,11 +179,8 @@ pub(super) async fn add(
                     .partition_error_code,
             )
         });
-        match next_step(result) {
-            Step::Done => return Some(()),
-            Step::Wait => pause(40).await,
-            Step::Refresh => client.refresh().await,
-            Step::GiveUp => return None,
+        if is_done(client, result).await? {
+            return Some(());
         }
     }
     None
@@ -267,8 +264,19 @@ pub(super) async fn end(
     None
 }
 
+/// Does what an answer asks for. True once the request is carried out; `None` if it never will be.
+pub(super) async fn is_done(client: &mut Client, answer: Option<i16>) -> Option<bool> {
+    match next_step(answer) {
+        Step::Done => return Some(true),
+        Step::Wait => pause(40).await,
+        Step::Refresh => client.refresh().await,
+        Step::GiveUp => return None,
+    }
+    Some(false)
+}
+
 /// What an answer asks for.
-pub(super) enum Step {
+enum Step {
     Done,
     Wait,
     Refresh,
@@ -276,7 +284,7 @@ pub(super) enum Step {
 }
 
 /// `None`: nothing was answered.
-pub(super) fn next_step(answer: Option<i16>) -> Step {
+fn next_step(answer: Option<i16>) -> Step {
     match answer.map(code) {
         Some(ErrorCode::None) => Step::Done,
         Some(ErrorCode::ConcurrentTransactions) => Step::Wait,
