@@ -65,19 +65,15 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
             return fail(waiters, &NotStored::Panicked);
         }
     };
-    match put(node, group, &Prepared { batches, deadline }).await {
-        Ok(StoreAnswer::Stored(stored)) if stored.len() == waiters.len() => {
-            node.relay.set_producer(group, Some(producer));
-            tell(waiters, &stored);
-        }
-        Ok(StoreAnswer::Refused { stored, reason }) => {
-            let mut told = waiters;
-            let refused = told.split_off(stored.len().min(told.len()));
-            tell(told, &stored);
-            fail(refused, &NotStored::Refused(reason));
-        }
-        Ok(_) => fail(waiters, &NotStored::Unanswered("the leader's answer makes no sense".to_owned())),
-        Err(failure) => fail(waiters, &failure),
+    let prepared = Prepared { batches, deadline };
+    let Outcome { stored, failure } = put(node, group, &prepared).await;
+    let mut told = waiters;
+    let left = told.split_off(stored.len().min(told.len()));
+    tell(told, &stored);
+    match failure {
+        None if left.is_empty() => node.relay.set_producer(group, Some(producer)),
+        None => fail(left, &NotStored::Unanswered("the leader's answer makes no sense".to_owned())),
+        Some(failure) => fail(left, &failure),
     }
 }
 
@@ -122,18 +118,73 @@ async fn build_all(
     }
 }
 
+/// What is known of the batches of a request.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    /// Offsets of the first ones, which are stored.
+    stored: Vec<Offset>,
+    /// Why the others are not.
+    failure: Option<NotStored>,
+}
+
+/// What was tried for a request so far.
+struct Attempts {
+    /// How many leaders were asked. Of the last one's answer nothing may be known yet.
+    begun: u32,
+    /// Why there is no answer for certain.
+    reason: String,
+}
+
+impl Attempts {
+    fn none() -> Self {
+        Self { begun: 0, reason: "no node leads the partition".to_owned() }
+    }
+
+    fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    /// Takes the answer to the attempt that was begun last. `None`: the request is to be put again.
+    fn ended(&mut self, answer: StoreAnswer) -> Option<Outcome> {
+        let (stored, failure) = match answer {
+            StoreAnswer::Again(reason) => {
+                self.reason = reason;
+                return None;
+            }
+            StoreAnswer::Stored(stored) => (stored, None),
+            StoreAnswer::Refused { stored, reason } if self.begun == 1 => {
+                (stored, Some(NotStored::Refused(reason)))
+            }
+            // An attempt before this one may have stored the others all the same.
+            StoreAnswer::Refused { stored, reason } => {
+                (stored, Some(NotStored::Unanswered(format!("it was put again, and refused: {reason}"))))
+            }
+        };
+        Some(Outcome { stored, failure })
+    }
+
+    /// The time is up.
+    fn given_up(self) -> Outcome {
+        let failure = if self.begun > 0 {
+            NotStored::Unanswered(self.reason)
+        } else {
+            NotStored::NoLeader(self.reason)
+        };
+        Outcome { stored: Vec::new(), failure: Some(failure) }
+    }
+}
+
 /// Puts the request to the leader, whichever node that is, until there is an answer for certain or the time is up.
-async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<StoreAnswer, NotStored> {
+async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Outcome {
     let mut retry = PAUSES.until(prepared.deadline);
-    let mut reason = "no node leads the partition".to_owned();
-    let mut put_once = false;
-    let attempts = async {
+    let mut attempts = Attempts::none();
+    let answered = async {
         loop {
             if let Some(node) = leader(here, group) {
-                put_once = true;
-                match put_to(here, node, group, prepared).await {
-                    StoreAnswer::Again(why) => reason = why,
-                    answer => return Some(answer),
+                attempts.begin();
+                let answer = put_to(here, node, group, prepared).await;
+                if let Some(outcome) = attempts.ended(answer) {
+                    return Some(outcome);
                 }
                 here.relay.retries.inc();
             }
@@ -142,11 +193,8 @@ async fn put(here: &Arc<Node>, group: RaftGroup, prepared: &Prepared) -> Result<
             }
         }
     };
-    match time::timeout_at(prepared.deadline, attempts).await {
-        Ok(Some(answer)) => Ok(answer),
-        Ok(None) | Err(_) if put_once => Err(NotStored::Unanswered(reason)),
-        Ok(None) | Err(_) => Err(NotStored::NoLeader(reason)),
-    }
+    let answered = time::timeout_at(prepared.deadline, answered).await;
+    answered.ok().flatten().unwrap_or_else(|| attempts.given_up())
 }
 
 /// The node that leads, as far as is known.
@@ -203,5 +251,50 @@ fn tell(waiters: Vec<Waiter>, stored: &[Offset]) {
 fn fail(waiters: Vec<Waiter>, failure: &NotStored) {
     for waiter in waiters {
         (waiter.told)(Err(failure.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(answers: &[StoreAnswer]) -> Result<Outcome, Attempts> {
+        let mut attempts = Attempts::none();
+        for answer in answers {
+            attempts.begin();
+            if let Some(outcome) = attempts.ended(answer.clone()) {
+                return Ok(outcome);
+            }
+        }
+        Err(attempts)
+    }
+
+    #[test]
+    fn what_is_refused_after_an_attempt_without_an_answer_may_be_stored() {
+        let again = || StoreAnswer::Again("the link broke".to_owned());
+        let refused = StoreAnswer::Refused { stored: vec![Offset(3)], reason: "the disk is full".to_owned() };
+        let Ok(outcome) = asked(&[refused.clone()]) else { panic!("a refusal is for certain") };
+        let failure = Some(NotStored::Refused("the disk is full".to_owned()));
+        assert_eq!(outcome, Outcome { stored: vec![Offset(3)], failure });
+        for answers in [vec![again(), refused.clone()], vec![again(), again(), refused.clone()]] {
+            let Ok(outcome) = asked(&answers) else { panic!("the last word is for certain") };
+            assert_eq!(outcome.stored, [Offset(3)]);
+            assert!(matches!(outcome.failure, Some(NotStored::Unanswered(_))), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn who_was_asked_and_did_not_answer_may_have_stored_it() {
+        let again = || StoreAnswer::Again("the link broke".to_owned());
+        let nobody = Attempts::none().given_up();
+        assert!(matches!(nobody.failure, Some(NotStored::NoLeader(_))), "{nobody:?}");
+        let mut under_way = Attempts::none();
+        under_way.begin();
+        let Err(answered) = asked(&[again(), again()]) else { panic!("nothing is for certain") };
+        for attempts in [under_way, answered] {
+            let outcome = attempts.given_up();
+            assert_eq!(outcome.stored, []);
+            assert!(matches!(outcome.failure, Some(NotStored::Unanswered(_))), "{outcome:?}");
+        }
     }
 }
