@@ -54,6 +54,8 @@ pub(super) enum Failure {
     Unanswered(String),
     #[error("{0}")]
     Refused(String),
+    #[error("the log could not be written, the message may be stored: {0}")]
+    LogFailed(String),
     #[error("the message is larger than max.message.bytes of the topic")]
     TooLarge,
     #[error("the partition stopped before the record was on stable storage")]
@@ -76,6 +78,7 @@ impl Failure {
             Self::NoLeader(_) => "no_leader",
             Self::Unanswered(_) => "unanswered",
             Self::Refused(_) => "refused",
+            Self::LogFailed(_) => "log_failed",
             Self::TooLarge => "too_large",
             Self::Halted => "halted",
             Self::Unmet(_) => "unmet_demand",
@@ -106,6 +109,7 @@ impl From<NotStored> for Failure {
             NotStored::NoLeader(reason) => Self::NoLeader(reason),
             NotStored::Unanswered(reason) => Self::Unanswered(reason),
             NotStored::Refused(reason) => Self::Refused(reason),
+            NotStored::LogFailed(reason) => Self::LogFailed(reason),
             NotStored::Halted => Self::Halted,
             NotStored::Panicked => Self::Panicked,
         }

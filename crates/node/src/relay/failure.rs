@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tailrace_replication::AppendError;
+
 use crate::partitions::{AppendFailure, WaitOutcome};
 
 /// Why a batch is not stored, as far as is known.
@@ -37,6 +39,9 @@ pub enum NotStored {
     /// The partition refuses it, for good.
     #[error("{0}")]
     Refused(String),
+    /// It may be stored: what reached the disk before the failure is found there when the partition is opened.
+    #[error("the log could not be written, the batch may be stored: {0}")]
+    LogFailed(String),
     /// It may be stored.
     #[error("the partition stopped before the batch was committed")]
     Halted,
@@ -51,6 +56,7 @@ impl From<AppendFailure> for NotStored {
             AppendFailure::Gone => Self::Gone,
             AppendFailure::NotLeader => Self::NotLeader,
             AppendFailure::TooFewReplicas => Self::TooFewReplicas,
+            AppendFailure::Refused(AppendError::Log(error)) => Self::LogFailed(error.to_string()),
             AppendFailure::Refused(error) => Self::Refused(error.to_string()),
         }
     }

@@ -273,7 +273,7 @@ mod tests {
     fn what_is_refused_after_an_attempt_without_an_answer_may_be_stored() {
         let again = || StoreAnswer::Again("the link broke".to_owned());
         let refused = StoreAnswer::Refused { stored: vec![Offset(3)], reason: "the disk is full".to_owned() };
-        let Ok(outcome) = asked(&[refused.clone()]) else { panic!("a refusal is for certain") };
+        let Ok(outcome) = asked(std::slice::from_ref(&refused)) else { panic!("a refusal is for certain") };
         let failure = Some(NotStored::Refused("the disk is full".to_owned()));
         assert_eq!(outcome, Outcome { stored: vec![Offset(3)], failure });
         for answers in [vec![again(), refused.clone()], vec![again(), again(), refused.clone()]] {

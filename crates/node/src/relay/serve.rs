@@ -52,9 +52,27 @@ pub(super) async fn store_here(
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
 enum Ended {
     Again(String),
     Refused(String),
+}
+
+impl Ended {
+    fn by(failure: &AppendFailure) -> Self {
+        let again = |reason: &str| Self::Again(reason.to_owned());
+        match failure {
+            AppendFailure::NotLeader => again("another node leads the partition"),
+            AppendFailure::TooFewReplicas => again("too few replicas keep up"),
+            AppendFailure::Gone => again("the partition is going elsewhere"),
+            AppendFailure::Refused(error) => match error {
+                // This replica takes no more, and what reached its disk is found when it is opened. Another one is
+                // about to lead.
+                AppendError::Log(_) | AppendError::Halted { .. } => Self::Again(error.to_string()),
+                AppendError::Producer(_) | AppendError::Full => Self::Refused(error.to_string()),
+            },
+        }
+    }
 }
 
 async fn append_all(
@@ -74,19 +92,7 @@ async fn append_all(
         let done = append(here, caller, handle, Validated { header, bytes }, here.now(), wanted).await;
         match done {
             Ok(appended) => all.push(appended),
-            Err(AppendFailure::Refused(AppendError::Producer(error))) => {
-                return (all, Some(Ended::Refused(error.to_string())));
-            }
-            Err(AppendFailure::Refused(error)) => return (all, Some(Ended::Refused(error.to_string()))),
-            Err(AppendFailure::NotLeader) => {
-                return (all, Some(Ended::Again("another node leads the partition".to_owned())));
-            }
-            Err(AppendFailure::TooFewReplicas) => {
-                return (all, Some(Ended::Again("too few replicas keep up".to_owned())));
-            }
-            Err(AppendFailure::Gone) => {
-                return (all, Some(Ended::Again("the partition is going elsewhere".to_owned())));
-            }
+            Err(failure) => return (all, Some(Ended::by(&failure))),
         }
     }
     (all, None)
@@ -119,5 +125,30 @@ async fn committed(handle: &PartitionHandle, appended: &Appended) -> Result<(), 
         Ok(WaitOutcome::Committed) => Ok(()),
         Ok(WaitOutcome::Deposed) => Err("the partition has another leader since"),
         Ok(WaitOutcome::Halted) | Err(_) => Err("the partition stopped before the records were committed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use tailrace_log::LogError;
+
+    use super::*;
+    use crate::relay::NotStored;
+
+    /// The batch was written, and then its index was not: the next start finds the batch.
+    #[test]
+    fn a_batch_whose_write_failed_is_not_refused_for_certain() {
+        let failed = || {
+            let error = LogError::io("write", Path::new("0.index"), io::ErrorKind::Other.into());
+            AppendFailure::Refused(AppendError::Log(error))
+        };
+        assert!(matches!(Ended::by(&failed()), Ended::Again(_)));
+        assert!(matches!(NotStored::from(failed()), NotStored::LogFailed(_)));
+        let full = || AppendFailure::Refused(AppendError::Full);
+        assert!(matches!(Ended::by(&full()), Ended::Refused(_)));
+        assert!(matches!(NotStored::from(full()), NotStored::Refused(_)));
     }
 }

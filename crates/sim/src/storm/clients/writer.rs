@@ -65,9 +65,13 @@ impl Writer {
 fn fate_of(outcome: Result<Offset, NotStored>) -> BatchFate {
     match outcome {
         Ok(offset) => BatchFate::Stored(offset),
-        Err(NotStored::Unanswered(_) | NotStored::Halted | NotStored::NotLeader | NotStored::Panicked) => {
-            BatchFate::Unknown
-        }
+        Err(
+            NotStored::Unanswered(_)
+            | NotStored::LogFailed(_)
+            | NotStored::Halted
+            | NotStored::NotLeader
+            | NotStored::Panicked,
+        ) => BatchFate::Unknown,
         Err(_) => BatchFate::Refused,
     }
 }
