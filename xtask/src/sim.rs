@@ -6,7 +6,7 @@ use crate::run::{self, root};
 
 const USAGE: &str = "usage: cargo xtask sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
                      [--without NUMBERS | --only NUMBERS]
-       cargo xtask sim --nodes --seed N [--storm MILLISECONDS] --trace";
+       cargo xtask sim --nodes --seed N [--storm MILLISECONDS] [--without NUMBERS | --only NUMBERS] --trace";
 
 #[derive(Default)]
 struct Options {
@@ -41,8 +41,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         if options.trace {
             campaign.args(["trace", *kind, &first, &storm_ms, "debug"]);
         } else {
-            campaign.args([*kind, &first, &seeds, &storm_ms]).args(&options.mask);
+            campaign.args([*kind, &first, &seeds, &storm_ms]);
         }
+        campaign.args(&options.mask);
         if let Err(error) = run::run(&mut campaign) {
             failed.push(error);
         }

@@ -22,7 +22,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 const USAGE: &str =
     "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
        campaign noticed nodes|cluster|group FIRST_SEED SEEDS
-       campaign trace nodes SEED STORM_MS debug|info|warn";
+       campaign trace nodes SEED STORM_MS debug|info|warn [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// From this many seeds on, every fault and every rare state must have come up.
 const SEEDS_OF_RARE: u64 = 100;
@@ -107,15 +107,7 @@ impl Campaign {
         let numbers: Vec<u64> =
             arguments.iter().skip(1).take(3).filter_map(|number| number.parse().ok()).collect();
         let [first, seeds, storm_ms] = numbers[..] else { return None };
-        let listed =
-            |list: &String| list.split(',').map(str::parse).collect::<Result<BTreeSet<usize>, _>>().ok();
-        let mask = match (arguments.get(4).map(String::as_str), arguments.get(5)) {
-            (None, _) => Mask::default(),
-            (Some(which @ ("without" | "only")), Some(list)) => {
-                Mask { listed: listed(list)?, only: which == "only" }
-            }
-            _ => return None,
-        };
+        let mask = mask(&arguments[4..])?;
         let (next, end) = (AtomicU64::new(first), first.saturating_add(seeds));
         Some(Self { kind, first, end, storm_ms, mask, next, found: Mutex::default() })
     }
@@ -194,6 +186,18 @@ impl Campaign {
         }
         let is_fine = found.failures.is_empty() && (!is_long || missing.is_empty());
         if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}
+
+/// Which faults are left out: `without` or `only`, and a list.
+fn mask(arguments: &[String]) -> Option<Mask> {
+    match arguments {
+        [] => Some(Mask::default()),
+        [which, list] if which == "without" || which == "only" => {
+            let listed = list.split(',').map(str::parse).collect::<Result<BTreeSet<usize>, _>>().ok()?;
+            Some(Mask { listed, only: which == "only" })
+        }
+        _ => None,
     }
 }
 
@@ -306,14 +310,15 @@ impl FormatTime for SimulatedTime {
 
 /// Plays one seed once, and prints what the nodes log.
 fn trace(arguments: &[String]) -> ExitCode {
-    let [kind, seed, storm_ms, level] = arguments else { return ExitCode::from(2) };
-    let (Some(kind), Ok(seed), Ok(storm_ms), Ok(level)) =
-        (Kind::named(kind), seed.parse(), storm_ms.parse(), level.parse::<LevelFilter>())
+    let [kind, seed, storm_ms, level, rest @ ..] = arguments else { return ExitCode::from(2) };
+    let numbers = (seed.parse(), storm_ms.parse(), level.parse::<LevelFilter>());
+    let (Some(kind), (Ok(seed), Ok(storm_ms), Ok(level)), Some(mask)) =
+        (Kind::named(kind), numbers, mask(rest))
     else {
         return ExitCode::from(2);
     };
     tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_timer(SimulatedTime).init();
-    match once(kind, seed, storm_ms, &Mask::default(), Bug::None) {
+    match once(kind, seed, storm_ms, &mask, Bug::None) {
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
             println!("FAILED seed {seed}: {}", failure.anomaly);

@@ -48,6 +48,20 @@ impl Computer {
         self.server = Arc::default();
     }
 
+    /// It loses its power and its disk, and is on again with an empty one, whose faults follow from `seed`.
+    pub(crate) fn lose_disk(&mut self, seed: u64) {
+        self.crash(CrashMode::LoseAll);
+        self.disk = SimDisk::new(seed);
+    }
+
+    /// Stops the server in order, if one runs, and does not wait for it.
+    pub(crate) fn shut_down(&self) {
+        let running = self.server.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Ok(server)) = running {
+            self.machine.enter(|| task::spawn(server.stop()));
+        }
+    }
+
     /// Starts a server in the world of its machine. Its node is there some time later, see [`Computer::node`]; or that failed.
     pub(crate) fn boot(&mut self, settings: BTreeMap<String, String>) {
         let (disk, starting) = (NodeDisk::private(self.disk.clone()), Arc::new(Mutex::new(None)));

@@ -124,15 +124,24 @@ impl History {
         Ok(())
     }
 
-    /// What a reader got in one answer, in order. `Err(None)`: bytes are damaged, which the reader has noticed.
+    /// What a reader got in one answer, in order.
     pub(crate) fn parse(bytes: &[u8], from: Offset) -> Result<Vec<(Offset, Seen)>, String> {
+        Self::parse_kept(bytes, from, false)
+    }
+
+    /// The same; `has_gaps`: compaction may have taken batches.
+    pub(crate) fn parse_kept(
+        bytes: &[u8],
+        from: Offset,
+        has_gaps: bool,
+    ) -> Result<Vec<(Offset, Seen)>, String> {
         let (mut found, mut at) = (Vec::new(), from);
         for batch in split_batches(bytes) {
             let (header, batch) = batch.map_err(|error| error.to_string())?;
             if !tailrace_records::verify_crc(batch) {
                 return Err("a batch with a wrong checksum".to_owned());
             }
-            if header.base_offset > at {
+            if header.base_offset > at && !has_gaps {
                 return Err(format!("poll-skip: the batch at {at} is at {}", header.base_offset));
             }
             if header.next_offset() <= at {
@@ -201,6 +210,22 @@ impl History {
     /// The last offset that was acknowledged, and the coordinator's epoch.
     pub(crate) fn committed_offset(&self, group: &str, id: &TopicPartition) -> Option<(i64, LeaderEpoch)> {
         self.offsets.get(&(group.to_owned(), id.clone())).copied()
+    }
+
+    /// The end of a run, for a partition that gives up what is old: what was read, and is there, is as it was.
+    pub(crate) fn judge_kept(
+        &self,
+        id: &TopicPartition,
+        held: &BTreeMap<i64, Seen>,
+        node: u64,
+    ) -> Result<(), String> {
+        let read = self.partitions.get(id).into_iter().flat_map(|partition| &partition.by_offset);
+        for (offset, seen) in read {
+            if let Some(found) = held.get(offset).filter(|found| *found != seen && !found.value.is_empty()) {
+                return Err(format!("{id}: {seen:?} was read at {offset}; on node {node} is {found:?}"));
+            }
+        }
+        Ok(())
     }
 
     /// The end of a run: `held` is what one replica holds below its high watermark.

@@ -78,6 +78,11 @@ impl SimDisk {
         self.lock().faults.rules.clear();
     }
 
+    /// True if some rule may have an effect yet.
+    pub fn awaits_faults(&self) -> bool {
+        self.lock().faults.rules.iter().any(|rule| rule.times > 0)
+    }
+
     /// Bytes that the disk holds; `None` for no bound. Counts file lengths and reserved blocks.
     pub fn set_space(&self, bytes: Option<u64>) {
         self.lock().faults.space_bytes = bytes;

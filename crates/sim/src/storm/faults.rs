@@ -1,10 +1,14 @@
 //! What goes wrong, and when: a schedule that follows from the seed alone.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::site::Site;
-use crate::disk::{CrashMode, Effect, OpKind, Rule};
+use tailrace_log::Disk;
+
+use super::operators::Operators;
+use super::site::{DATA_FOLDER, Site};
+use crate::disk::{CrashMode, Effect, OpKind, Rule, SimDisk};
 use crate::mask::Mask;
 use crate::rng::Rng;
 
@@ -17,6 +21,9 @@ const LASTS_MS: (u64, u64) = (10, 3_000);
 /// A disk that is nearly full has so many bytes left, at most.
 const LEFT_BYTES: u64 = 20_000;
 
+/// How many copies are harmed after the other faults have ended, at most.
+const HARMS_AT_THE_END: usize = 2;
+
 /// Hours by which a clock is wrong, either way: producers are forgotten after a day.
 const HOURS: u64 = 11;
 
@@ -25,6 +32,18 @@ enum What {
     Crash {
         computer: usize,
         mode: CrashMode,
+    },
+    CrashOfAll {
+        mode: CrashMode,
+    },
+    /// From some operation on nothing gets onto a disk, and then there is no power.
+    PowerFails {
+        computer: usize,
+        after: u64,
+    },
+    /// A node is stopped in order.
+    Stop {
+        computer: usize,
     },
     Cut {
         from: usize,
@@ -52,6 +71,21 @@ enum What {
         computer: usize,
         rule: Rule,
     },
+    /// What harms a copy for good.
+    Harm {
+        computer: usize,
+        harm: Harm,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Harm {
+    /// The disk is lost, and replaced by an empty one.
+    DiskLost,
+    /// A few bits of some file change.
+    BitRot,
+    /// A write lands elsewhere in its file.
+    Misdirected(Rule),
 }
 
 #[derive(Clone, Debug)]
@@ -69,6 +103,8 @@ enum Mend {
     Space(usize),
     /// Its disk is fine again, and somebody has started its node again.
     Restart(usize),
+    /// Its disk takes nothing any more, and then its power is gone.
+    Power(usize),
 }
 
 /// The schedule of a run, and how far it has come.
@@ -77,6 +113,10 @@ pub(super) struct Faults {
     mends: Vec<(Duration, Mend)>,
     /// Computers that are off.
     off: BTreeSet<usize>,
+    /// Harm that waits until everything is whole: with two copies of three gone nothing is promised.
+    postponed: Vec<(usize, Fault)>,
+    operators: Operators,
+    rng: Rng,
     told: Vec<(usize, String)>,
     counts: BTreeMap<&'static str, u64>,
 }
@@ -98,7 +138,16 @@ impl Faults {
         // The next one is the last of the list.
         let mut left: Vec<_> = numbered.collect();
         left.reverse();
-        Self { left, mends: Vec::new(), off: BTreeSet::new(), told: Vec::new(), counts: BTreeMap::new() }
+        Self {
+            left,
+            mends: Vec::new(),
+            off: BTreeSet::new(),
+            postponed: Vec::new(),
+            operators: Operators::default(),
+            rng,
+            told: Vec::new(),
+            counts: BTreeMap::new(),
+        }
     }
 
     /// What went wrong so far, with its number.
@@ -117,19 +166,56 @@ impl Faults {
         self.mend(site, now);
         while self.left.last().is_some_and(|(_, fault)| fault.at <= now) {
             let Some((number, fault)) = self.left.pop() else { return };
-            *self.counts.entry(fault.what.label()).or_default() += 1;
-            self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
-            self.apply(site, &fault, now + fault.lasts);
+            match fault.what {
+                // A cluster of one node has nothing else.
+                What::Harm { .. } if site.computers.len() == 1 => {}
+                What::Harm { .. } => self.postponed.push((number, fault)),
+                _ => self.begin(site, number, &fault, now),
+            }
         }
+        if !self.postponed.is_empty() && self.operators.see_all_whole(site) {
+            self.harm(site);
+        }
+    }
+
+    /// Harms one copy, if there is harm left to do. All of them have to be whole.
+    pub(super) fn harm(&mut self, site: &mut Site) -> bool {
+        if self.postponed.is_empty() {
+            return false;
+        }
+        let (number, fault) = self.postponed.remove(0);
+        let now = site.universe.now();
+        self.begin(site, number, &fault, now);
+        true
+    }
+
+    /// Mends what is due. True once everything is mended, and the nodes tell that all copies are whole.
+    pub(super) fn are_mended(&mut self, site: &mut Site) -> bool {
+        let now = site.universe.now();
+        self.mend(site, now);
+        self.mends.is_empty() && self.operators.see_all_whole(site)
+    }
+
+    fn begin(&mut self, site: &mut Site, number: usize, fault: &Fault, now: Duration) {
+        *self.counts.entry(fault.what.label()).or_default() += 1;
+        self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
+        self.apply(site, fault, now + fault.lasts);
     }
 
     fn apply(&mut self, site: &mut Site, fault: &Fault, until: Duration) {
         match fault.what {
-            What::Crash { computer, mode } => {
-                site.computers[computer].crash(mode);
-                self.off.insert(computer);
-                self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == computer));
-                self.mends.push((until, Mend::Boot(computer)));
+            What::Crash { computer, mode } => self.crash(site, computer, mode, until),
+            What::CrashOfAll { mode } => {
+                (0..site.computers.len()).for_each(|computer| self.crash(site, computer, mode, until));
+            }
+            What::PowerFails { computer, after } => {
+                let disk = site.computers[computer].disk();
+                fading(after).for_each(|rule| disk.add_rule(rule));
+                self.mends.push((until, Mend::Power(computer)));
+            }
+            What::Stop { computer } => {
+                site.computers[computer].shut_down();
+                self.mends.push((until, Mend::Restart(computer)));
             }
             What::Cut { from, to, is_both } => {
                 let (from, to) = (site.number(from), site.number(to));
@@ -155,7 +241,29 @@ impl Faults {
                 site.computers[computer].disk().add_rule(rule.clone());
                 self.mends.push((until, Mend::Restart(computer)));
             }
+            What::Harm { computer, harm: Harm::DiskLost } => {
+                self.crash(site, computer, CrashMode::LoseAll, until);
+                site.computers[computer].lose_disk(self.rng.next_u64());
+            }
+            What::Harm { computer, ref harm } => {
+                let disk = site.computers[computer].disk();
+                match harm {
+                    Harm::Misdirected(rule) => {
+                        disk.add_rule(rule.clone());
+                        self.mends.push((until, Mend::Restart(computer)));
+                    }
+                    _ => rot(disk, &mut self.rng),
+                }
+                self.operators.suspect(computer);
+            }
         }
+    }
+
+    fn crash(&mut self, site: &mut Site, computer: usize, mode: CrashMode, until: Duration) {
+        site.computers[computer].crash(mode);
+        self.off.insert(computer);
+        self.mends.retain(|(_, mend)| !matches!(mend, Mend::Boot(other) if *other == computer));
+        self.mends.push((until, Mend::Boot(computer)));
     }
 
     fn mend(&mut self, site: &mut Site, now: Duration) {
@@ -171,8 +279,12 @@ impl Faults {
                 }
                 Mend::Space(computer) => site.computers[computer].disk().set_space(None),
                 // One that is off starts by itself.
-                Mend::Restart(computer) if self.off.contains(&computer) => {
+                Mend::Restart(computer) | Mend::Power(computer) if self.off.contains(&computer) => {
                     site.computers[computer].disk().clear_rules();
+                }
+                Mend::Power(computer) => {
+                    site.computers[computer].crash(CrashMode::Random);
+                    site.boot(computer);
                 }
                 Mend::Restart(computer) => {
                     site.computers[computer].crash(CrashMode::KeepAll);
@@ -182,9 +294,10 @@ impl Faults {
         }
     }
 
-    /// Mends all.
+    /// Mends all but harm.
     pub(super) fn end(&mut self, site: &mut Site) {
         self.left.clear();
+        self.postponed.truncate(HARMS_AT_THE_END);
         self.mend(site, Duration::MAX);
         // A disk that was full when its computer crashed is so still; and a batch from the future is refused.
         for computer in &site.computers {
@@ -201,28 +314,36 @@ impl What {
         // The computer of the clients comes behind the others.
         let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
         match rng.below(100) {
-            0..15 => Self::Crash { computer, mode: CrashMode::Random },
-            15..20 => Self::Crash { computer, mode: CrashMode::LoseAll },
-            20..30 => Self::Crash { computer, mode: CrashMode::KeepAll },
-            30..40 => Self::Cut { from: computer, to: other, is_both: false },
-            40..45 => Self::Cut { from: computer, to: beside, is_both: false },
-            45..50 => Self::Cut { from: beside, to: computer, is_both: false },
-            50..60 => Self::Cut { from: computer, to: beside, is_both: true },
-            60..75 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
-            75..88 => Self::Pause { computer },
-            88..92 => {
+            0..12 => Self::Crash { computer, mode: CrashMode::Random },
+            12..16 => Self::Crash { computer, mode: CrashMode::LoseAll },
+            16..24 => Self::Crash { computer, mode: CrashMode::KeepAll },
+            24..26 => Self::CrashOfAll { mode: CrashMode::Random },
+            26..30 => Self::PowerFails { computer, after: rng.below(40) },
+            30..35 => Self::Stop { computer },
+            35..43 => Self::Cut { from: computer, to: other, is_both: false },
+            43..47 => Self::Cut { from: computer, to: beside, is_both: false },
+            47..51 => Self::Cut { from: beside, to: computer, is_both: false },
+            51..59 => Self::Cut { from: computer, to: beside, is_both: true },
+            59..70 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
+            70..80 => Self::Pause { computer },
+            80..84 => {
                 let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
                 Self::Clock { computer, hours: hours - HOURS as i64 }
             }
-            92..96 => Self::Space { computer, left: rng.below(LEFT_BYTES) },
-            _ => Self::Errors { computer, rule: errors(rng) },
+            84..88 => Self::Space { computer, left: rng.below(LEFT_BYTES) },
+            88..92 => Self::Errors { computer, rule: errors(rng) },
+            92..95 => Self::Harm { computer, harm: Harm::DiskLost },
+            95..98 => Self::Harm { computer, harm: Harm::BitRot },
+            _ => Self::Harm { computer, harm: Harm::Misdirected(misdirected(rng)) },
         }
     }
 
     fn label(&self) -> &'static str {
         match self {
             Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",
-            Self::Crash { .. } => "a computer lost its power",
+            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost its power",
+            Self::CrashOfAll { .. } => "all computers lost their power",
+            Self::Stop { .. } => "a node was stopped",
             Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
             Self::Cut { .. } => "a computer did not hear of another one",
             Self::Reset { .. } => "a connection was reset",
@@ -230,6 +351,9 @@ impl What {
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",
             Self::Errors { .. } => "operations of a disk failed",
+            Self::Harm { harm: Harm::DiskLost, .. } => "a disk was lost",
+            Self::Harm { harm: Harm::BitRot, .. } => "bits rotted",
+            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write landed elsewhere",
         }
     }
 }
@@ -240,4 +364,58 @@ fn errors(rng: &mut Rng) -> Rule {
     let kind = Some(kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("there are few")]);
     let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
     Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect }
+}
+
+/// A write of so many lands elsewhere in its file.
+fn misdirected(rng: &mut Rng) -> Rule {
+    let ends = [".log", ".log", ".index", "entries"];
+    let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("there are few")].to_owned();
+    let (kind, effect) = (Some(OpKind::Write), Effect::Misdirected);
+    Rule { kind, path_ends, after: rng.below(20), times: 1, effect }
+}
+
+/// Nothing gets onto a disk any more, from some operation on.
+fn fading(after: u64) -> impl Iterator<Item = Rule> {
+    let kinds = [
+        OpKind::Write,
+        OpKind::SyncData,
+        OpKind::SyncAll,
+        OpKind::SyncDir,
+        OpKind::Rename,
+        OpKind::SetLen,
+        OpKind::Remove,
+    ];
+    kinds.into_iter().map(move |kind| {
+        let after = if kind == OpKind::Write { after } else { after / 4 };
+        Rule { kind: Some(kind), path_ends: String::new(), after, times: u64::MAX, effect: Effect::Eio }
+    })
+}
+
+/// Changes a few bits of some file of a partition.
+fn rot(disk: &SimDisk, rng: &mut Rng) {
+    let files = partition_files(disk);
+    if files.is_empty() {
+        return;
+    }
+    let path = &files[usize::try_from(rng.below(files.len() as u64)).expect("there are few")];
+    disk.damage(path, |bytes| {
+        for _ in 0..rng.between(1, 3) {
+            let at = usize::try_from(rng.below(bytes.len() as u64)).expect("it is a file");
+            bytes[at] ^= 1 << rng.below(8);
+        }
+    });
+}
+
+/// The files of all partitions that hold something.
+fn partition_files(disk: &SimDisk) -> Vec<PathBuf> {
+    let data = Path::new(DATA_FOLDER);
+    let entries = |folder: &Path| disk.read_dir(folder).unwrap_or_default();
+    let mut files = Vec::new();
+    for folder in entries(data).into_iter().filter(|entry| entry.is_dir) {
+        let folder = data.join(&folder.name);
+        let in_folder = entries(&folder).into_iter().filter(|entry| !entry.is_dir);
+        files.extend(in_folder.map(|entry| folder.join(&entry.name)));
+    }
+    files.retain(|path| Disk::len(disk, path).is_ok_and(|bytes| bytes > 0));
+    files
 }

@@ -7,10 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::Offset;
 
+use super::site::TOPIC;
 use crate::history::History as Partitions;
 
 /// Each client has so many batches or transactions acknowledged once faults have ended.
 const AT_THE_END: u32 = 3;
+
+/// Keys of each writer.
+const KEYS: u32 = 7;
 
 /// A batch by who offered it, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +30,11 @@ pub(super) struct BatchName {
 }
 
 impl BatchName {
+    /// Its key, where that matters: each writer has a few.
+    pub(super) fn key(&self) -> String {
+        format!("{}.{}", self.node, self.number % KEYS)
+    }
+
     /// What stands in the log.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(value).ok()?.split('.');
@@ -73,6 +82,10 @@ pub(super) enum Phase {
 pub(super) struct History {
     phase: Phase,
     fates: BTreeMap<BatchName, BatchFate>,
+    /// What clients write to, where it is another topic than the one for all.
+    topics: BTreeMap<usize, &'static str>,
+    /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
+    deleted: (i64, i64),
     /// What was written to and read from the topics that have transactions.
     pub(super) partitions: Partitions,
     /// What should not have happened, found on the way.
@@ -125,8 +138,37 @@ impl History {
         self.fates.insert(name, fate);
     }
 
-    pub(super) fn fates(&self) -> &BTreeMap<BatchName, BatchFate> {
-        &self.fates
+    /// All that a client writes goes to this topic.
+    pub(super) fn writes_to(&mut self, client: usize, topic: &'static str) {
+        self.topics.insert(client, topic);
+    }
+
+    /// What was told of all batches for a topic.
+    pub(super) fn fates_in(&self, topic: &str) -> impl Iterator<Item = (&BatchName, &BatchFate)> {
+        let of = |name: &BatchName| self.topics.get(&name.node).copied().unwrap_or(TOPIC);
+        self.fates.iter().filter(move |(name, _)| of(name) == topic)
+    }
+
+    /// The highest offset in a topic that was acknowledged.
+    pub(super) fn highest_in(&self, topic: &str) -> Option<Offset> {
+        let offset =
+            |fate: &BatchFate| if let BatchFate::Stored(offset) = fate { Some(*offset) } else { None };
+        self.fates_in(topic).filter_map(|(_, fate)| offset(fate)).max()
+    }
+
+    /// Somebody asks to delete old records up to an offset.
+    pub(super) fn asked_to_delete(&mut self, to: i64) {
+        self.deleted.0 = to.max(self.deleted.0);
+    }
+
+    /// Old records are deleted up to an offset, as a leader says.
+    pub(super) fn was_deleted(&mut self, to: i64) {
+        self.deleted.1 = to.max(self.deleted.1);
+    }
+
+    /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
+    pub(super) fn deleted(&self) -> (i64, i64) {
+        self.deleted
     }
 
     /// Something of a client was acknowledged.

@@ -8,12 +8,31 @@ use tailrace_types::{Offset, PartitionId, TopicPartition};
 
 use super::clients::{Hiding, Interest};
 use super::history::{BatchFate, BatchName, History};
-use super::site::{DATA_TOPIC, OUT_TOPIC, TOPIC, TOPICS, replicas_of, topic_partition};
+use super::site::{
+    DATA_TOPIC, Keeps, OUT_TOPIC, RETENTION_BYTES, TOPIC, TOPICS, keeps, replicas_of, topic_partition,
+};
 use crate::computer::Computer;
 use crate::history::{History as Partitions, Seen};
 
 /// Bytes that one read gives at most.
 const READ_BYTES: u64 = 1 << 20;
+
+/// What a leader may have had besides what was committed, in bytes.
+const UNCOMMITTED_BYTES: u64 = 1_000;
+
+/// What is committed of a partition.
+#[derive(Default)]
+struct Log {
+    start: Offset,
+    bytes: u64,
+    batches: Vec<Held>,
+}
+
+impl Log {
+    fn by_offset(&self) -> BTreeMap<i64, Seen> {
+        self.batches.iter().map(|held| (held.base.get(), held.seen.clone())).collect()
+    }
+}
 
 /// A batch of a log, and whether readers of committed records see it.
 struct Held {
@@ -36,10 +55,10 @@ pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
     let log = computers.iter().find_map(|computer| {
         let topic = computer.node()?.topics().by_name(OUT_TOPIC)?;
         let partition = topic.here(0).ok()?;
-        computer.machine().enter(|| content(partition)).ok()
+        computer.machine().enter(|| content(partition, Keeps::All)).ok()
     });
     log.is_some_and(|log| {
-        let mut visible = log.iter().filter(|held| held.is_visible);
+        let mut visible = log.batches.iter().filter(|held| held.is_visible);
         visible.all(|held| history.may_have_accepted(held.base.get()))
     })
 }
@@ -51,7 +70,10 @@ pub(super) fn marks(computer: &Computer) -> String {
         Some(match found.here(number) {
             Ok(partition) => {
                 let bounds = partition.bounds();
-                format!("{topic}-{number} to {}/{}", bounds.last_stable_offset, bounds.high_watermark)
+                format!(
+                    "{topic}-{number} {}..{}/{}",
+                    bounds.log_start, bounds.last_stable_offset, bounds.high_watermark
+                )
             }
             Err(why) => format!("{topic}-{number}: {why:?}"),
         })
@@ -66,10 +88,12 @@ fn is_partition_whole(computers: &[Computer], topic: &str, number: i32) -> bool 
         let Some(found) = found else { return false };
         if let Ok(partition) = found.here(number) {
             let bounds = partition.bounds();
-            marks.push((bounds.log_start, bounds.last_stable_offset, bounds.high_watermark));
+            // Each replica gives up by itself what is old.
+            let start = (keeps(topic) == Keeps::All).then_some(bounds.log_start);
+            marks.push((start, bounds.last_stable_offset, bounds.high_watermark));
         }
     }
-    let is_decided = |(_, last_stable, high): &(Offset, Offset, Offset)| last_stable == high;
+    let is_decided = |(_, last_stable, high): &(Option<Offset>, Offset, Offset)| last_stable == high;
     marks.len() == replicas_of(topic, computers.len())
         && marks.iter().all(|mark| *mark == marks[0] && is_decided(mark))
 }
@@ -85,9 +109,9 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
         let log = replicated(computers, history, &id)?;
         logs.insert(id, log);
     }
-    compare(&logs[&topic_partition(TOPIC, PartitionId(0))], history)?;
-    let visible = |log: &Vec<Held>| -> Vec<String> {
-        log.iter().filter(|held| held.is_visible).map(|held| held.seen.value.clone()).collect()
+    compare(TOPIC, &logs[&topic_partition(TOPIC, PartitionId(0))], history)?;
+    let visible = |log: &Log| -> Vec<String> {
+        log.batches.iter().filter(|held| held.is_visible).map(|held| held.seen.value.clone()).collect()
     };
     let visible: BTreeMap<&TopicPartition, Vec<String>> =
         logs.iter().map(|(id, log)| (id, visible(log))).collect();
@@ -101,20 +125,27 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
     judge_heard(history)
 }
 
-/// What all replicas of a partition hold.
-fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) -> Result<Vec<Held>, String> {
-    let mut first: Option<(Vec<Held>, BTreeMap<i64, Seen>)> = None;
+/// What the replicas of a partition hold.
+fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) -> Result<Log, String> {
+    let (keeps, mut first) = (keeps(id.topic.as_str()), None::<(Log, BTreeMap<i64, Seen>)>);
     for (index, computer) in computers.iter().enumerate() {
         let node = computer.node().ok_or("a node is gone")?;
         let topic = node.topics().by_name(id.topic.as_str()).ok_or("the topic is gone")?;
         let Ok(partition) = topic.here(id.partition.0) else { continue };
-        let log = computer.machine().enter(|| content(partition));
+        let log = computer.machine().enter(|| content(partition, keeps));
         let log = log.map_err(|error| format!("{id} on node {}: {error}", index + 1))?;
-        let held: BTreeMap<i64, Seen> = log.iter().map(|held| (held.base.get(), held.seen.clone())).collect();
-        history.partitions.judge(id, &held, index as u64 + 1)?;
+        let held = log.by_offset();
+        let fits = match keeps {
+            Keeps::All => history.partitions.judge(id, &held, index as u64 + 1),
+            Keeps::Young | Keeps::Latest => history
+                .partitions
+                .judge_kept(id, &held, index as u64 + 1)
+                .and_then(|()| compare(id.topic.as_str(), &log, history)),
+        };
+        fits.map_err(|anomaly| format!("{id} on node {}: {anomaly}", index + 1))?;
         match &first {
             None => first = Some((log, held)),
-            Some((_, before)) if *before == held => {}
+            Some((_, before)) if is_same(before, &held, keeps) => {}
             Some(_) => {
                 return Err(format!("{id}: node {} holds something else than another one", index + 1));
             }
@@ -123,29 +154,47 @@ fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) ->
     first.map(|(log, _)| log).ok_or_else(|| format!("{id} is nowhere"))
 }
 
+/// Each replica gives up by itself what is old.
+fn is_same(one: &BTreeMap<i64, Seen>, other: &BTreeMap<i64, Seen>, keeps: Keeps) -> bool {
+    if keeps == Keeps::All {
+        return one == other;
+    }
+    let has_value = |seen: &&Seen| !seen.value.is_empty();
+    let is_same =
+        |(offset, seen): (&i64, &Seen)| one.get(offset).filter(has_value).is_none_or(|found| found == seen);
+    other.iter().filter(|(_, seen)| has_value(seen)).all(is_same)
+}
+
 /// All that is committed.
-fn content(partition: &PartitionHandle) -> Result<Vec<Held>, String> {
-    let (mut found, mut from) = (Vec::new(), partition.bounds().log_start);
+fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
+    let start = partition.bounds().log_start;
+    let (mut log, mut from) = (Log { start, ..Log::default() }, start);
     loop {
         let terms = ReadTerms::new(from, Isolation::TxnCommitted, READ_BYTES);
         let outcome = partition.read(Caller::internal(), &terms).map_err(|error| error.to_string())?;
-        let Some(slice) = outcome.slice else { return Ok(found) };
+        let Some(slice) = outcome.slice else { return Ok(log) };
+        log.bytes += slice.extent.bytes();
         let mut bytes = vec![0; usize::try_from(slice.extent.bytes()).map_err(|error| error.to_string())?];
         slice.extent.read_at(&mut bytes, 0).map_err(|error| error.to_string())?;
         let aborted = outcome.aborted.iter().map(|one| (one.producer_id.get(), one.first_offset)).collect();
         let mut hiding = Hiding::new(aborted);
-        for (base, seen) in Partitions::parse(&bytes, from)? {
+        for (base, seen) in Partitions::parse_kept(&bytes, from, keeps == Keeps::Latest)? {
             from = seen.next;
             let is_visible = hiding.shows(&seen);
-            found.push(Held { base, seen, is_visible });
+            log.batches.push(Held { base, seen, is_visible });
         }
     }
 }
 
 /// What was offered at a node's face, by producers and by publishers: each batch lies where it was acknowledged, and only there.
-fn compare(log: &[Held], history: &History) -> Result<(), String> {
-    let (mut found, mut last) = (BTreeMap::new(), BTreeMap::new());
-    for Held { base: offset, seen, .. } in log {
+fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
+    let (keeps, fates) = (keeps(topic), history.fates_in(topic).collect::<BTreeMap<_, _>>());
+    let (mut found, mut last, mut latest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for Held { base: offset, seen, .. } in &log.batches {
+        if keeps == Keeps::Latest && seen.value.is_empty() {
+            // Its producer is remembered by it, and its record is gone.
+            continue;
+        }
         let name = BatchName::parse(seen.value.as_bytes()).ok_or("a record that nobody wrote")?;
         if seen.next != offset.plus(1) {
             return Err(format!("{name} at {offset} has other records behind it in its batch"));
@@ -153,8 +202,9 @@ fn compare(log: &[Held], history: &History) -> Result<(), String> {
         if let Some(before) = found.insert(name, *offset) {
             return Err(format!("{name} is stored twice, at {before} and {offset}"));
         }
+        latest.insert(name.key(), *offset);
         let writer = (name.node, name.start, name.writer);
-        match history.fates().get(&name) {
+        match fates.get(&name) {
             Some(BatchFate::Stored(_)) => {
                 // What was given up may come at any time.
                 if last.insert(writer, name.number).is_some_and(|before| before > name.number) {
@@ -168,13 +218,31 @@ fn compare(log: &[Held], history: &History) -> Result<(), String> {
             Some(BatchFate::Unknown) => {}
         }
     }
-    for (name, fate) in history.fates() {
+    for (name, fate) in fates {
+        let BatchFate::Stored(offset) = fate else { continue };
         let there = found.get(name);
-        if let BatchFate::Stored(offset) = fate
-            && there != Some(offset)
-        {
+        let may_be_gone = match keeps {
+            Keeps::All => false,
+            Keeps::Young => *offset < log.start,
+            Keeps::Latest => latest.get(&name.key()).is_some_and(|latest| latest > offset),
+        };
+        if there != Some(offset) && (there.is_some() || !may_be_gone) {
             return Err(format!("{name} was acknowledged at {offset}, and lies at {there:?}"));
         }
+    }
+    if keeps == Keeps::Young { judge_start(log, history) } else { Ok(()) }
+}
+
+/// Old records are gone that were to go, and no others.
+fn judge_start(log: &Log, history: &History) -> Result<(), String> {
+    let (asked, deleted) = history.deleted();
+    let (start, bytes) = (log.start.get(), log.bytes);
+    if start < deleted {
+        return Err(format!("it begins at {start}, and was deleted up to {deleted}"));
+    }
+    // What was not committed counted, and is gone.
+    if start > asked && bytes + UNCOMMITTED_BYTES < RETENTION_BYTES {
+        return Err(format!("it begins at {start}, with {bytes} bytes, and nobody asked for that"));
     }
     Ok(())
 }

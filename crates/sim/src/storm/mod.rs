@@ -6,6 +6,7 @@ mod clients;
 mod faults;
 mod history;
 mod judge;
+mod operators;
 mod site;
 
 use std::collections::BTreeMap;
@@ -21,7 +22,9 @@ use tailrace_types::TopicId;
 use self::clients::{Interest, WRITERS, Writer};
 use self::faults::Faults;
 use self::history::{Phase, SharedHistory};
-use self::site::{DATA_PARTITIONS, Site, TOPICS, replicas_of, topic_settings};
+use self::site::{
+    DATA_PARTITIONS, INTERNAL_PARTITIONS, INTERNAL_TOPICS, Site, TOPICS, replicas_of, topic_settings,
+};
 use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 use crate::world::seed_thread;
@@ -45,18 +48,20 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 31] = [
+pub const RARE: [&str; 37] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a clock was wrong",
     "a computer lost its power",
     "a computer stood still",
     "a connection was reset",
+    "a disk was lost",
     "a disk was nearly full",
     "a member left",
     "a member was fenced off",
     "a message was heard",
     "a message was heard by a queue group",
+    "a node was stopped",
     "a process was killed",
     "a processor began",
     "a processor's transaction was committed",
@@ -67,10 +72,14 @@ pub const RARE: [&str; 31] = [
     "a transaction was committed",
     "a transactional batch was refused",
     "a transactional producer was fenced off",
+    "a write landed elsewhere",
+    "all computers lost their power",
     "an acknowledgement was refused",
     "an assignment was taken",
     "an offset was committed",
+    "bits rotted",
     "nothing was known of a batch",
+    "old records were deleted",
     "operations of a disk failed",
     "preferred leaders were elected",
     "records were acquired",
@@ -158,7 +167,8 @@ impl Storm {
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
             storm.site.computers.iter().all(|computer| computer.node().is_some())
         })?;
-        for (topic, partitions) in TOPICS {
+        let internal = INTERNAL_TOPICS.map(|topic| (topic, INTERNAL_PARTITIONS));
+        for (topic, partitions) in TOPICS.into_iter().chain(internal) {
             self.create(topic, partitions)?;
         }
         let protocol = rng.next_u64();
@@ -174,7 +184,21 @@ impl Storm {
             faults.strike(&mut self.site);
         }
         faults.end(&mut self.site);
+        self.harm(faults)?;
         self.settle()
+    }
+
+    /// Copies are harmed, one after the other, and become whole again.
+    fn harm(&mut self, faults: &mut Faults) -> Result<(), String> {
+        loop {
+            self.wait("the nodes tell that all copies are whole", WHOLE_WITHIN, |storm| {
+                storm.look_after();
+                faults.are_mended(&mut storm.site)
+            })?;
+            if !faults.harm(&mut self.site) {
+                return Ok(());
+            }
+        }
     }
 
     /// The faults have ended: everything becomes whole, and everybody is heard.
@@ -267,7 +291,7 @@ impl Storm {
         &mut self,
         what: &str,
         within: Duration,
-        is_done: impl Fn(&mut Self) -> bool,
+        mut is_done: impl FnMut(&mut Self) -> bool,
     ) -> Result<(), String> {
         let end = self.site.universe.now() + within;
         while !is_done(self) {
@@ -282,11 +306,12 @@ impl Storm {
 
 async fn create(node: Arc<Node>, topic: &str, partitions: i32, replicas: i16) -> Result<(), String> {
     let id = TopicId::from_random(tailrace_env::random::bytes16());
+    let by = if INTERNAL_TOPICS.contains(&topic) { Requester::Broker } else { Requester::Client };
     let topic = CreateTopic {
         partitions,
         replication_factor: replicas,
         configs: topic_settings(topic),
-        ..CreateTopic::with_defaults(topic, id, node.now(), Requester::Client)
+        ..CreateTopic::with_defaults(topic, id, node.now(), by)
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;
     created.map(drop).map_err(|error| format!("the topic cannot be created: {error}"))

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use tailrace_types::{PartitionId, TopicName, TopicPartition};
 
 use crate::computer::Computer;
 use crate::rng::Rng;
 use crate::world::{Machine, Network, Universe};
+
+/// Where the data of a node lie.
+pub(super) const DATA_FOLDER: &str = "/data";
 
 /// The topic that is written to, and that captures.
 pub(super) const TOPIC: &str = "storm";
@@ -18,12 +22,46 @@ pub(super) const DATA_TOPIC: &str = "data";
 /// The topic that partition 0 of the data is copied to.
 pub(super) const OUT_TOPIC: &str = "out";
 
+/// The topic of which old records are deleted, by its size and by request.
+pub(super) const OLD_TOPIC: &str = "old";
+
+/// The topic that is compacted.
+pub(super) const COMPACTED_TOPIC: &str = "compacted";
+
 /// Partitions of the data.
 pub(super) const DATA_PARTITIONS: usize = 2;
 
 /// All topics, with their partitions.
-pub(super) const TOPICS: [(&str, i32); 3] =
-    [(TOPIC, 1), (DATA_TOPIC, DATA_PARTITIONS as i32), (OUT_TOPIC, 1)];
+pub(super) const TOPICS: [(&str, i32); 5] =
+    [(TOPIC, 1), (DATA_TOPIC, DATA_PARTITIONS as i32), (OUT_TOPIC, 1), (OLD_TOPIC, 1), (COMPACTED_TOPIC, 1)];
+
+/// What a topic keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeps {
+    All,
+    /// What is not old.
+    Young,
+    /// The latest record of each key.
+    Latest,
+}
+
+pub(super) fn keeps(topic: &str) -> Keeps {
+    match topic {
+        OLD_TOPIC => Keeps::Young,
+        COMPACTED_TOPIC => Keeps::Latest,
+        _ => Keeps::All,
+    }
+}
+
+/// Bytes from which on old records go.
+pub(super) const RETENTION_BYTES: u64 = 6_000;
+
+/// Topics of coordinators. They exist from the beginning, with small segments, so that they are compacted.
+pub(super) const INTERNAL_TOPICS: [&str; 3] =
+    [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC];
+
+/// Partitions of each of them.
+pub(super) const INTERNAL_PARTITIONS: i32 = 2;
 
 /// Replicas of a partition, where there are so many nodes.
 pub(super) const REPLICAS: usize = 3;
@@ -36,6 +74,18 @@ const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelect
 
 /// Bytes of a segment, so that there are many.
 const SEGMENT_BYTES: &str = "4000";
+
+/// A node that is silent for so long is fenced off, and another folder takes its place.
+const BROKER_SESSION_TIMEOUT_MS: u64 = 2_000;
+
+/// Between two rounds in which a node reads all that lies on its disk.
+const SCRUB_INTERVAL_MS: u64 = 1_000;
+
+/// Between two looks for what is too old.
+const RETENTION_CHECK_INTERVAL_MS: u64 = 300;
+
+/// Between two looks for what is to be compacted.
+const CLEANER_BACKOFF_MS: u64 = 200;
 
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
@@ -71,12 +121,18 @@ impl Site {
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
         self.starts[index] += 1;
-        self.computers[index].boot(settings(number(index), self.followers_answer));
+        let settings = settings(number(index), self.computers.len(), self.followers_answer);
+        self.computers[index].boot(settings);
     }
 }
 
 fn number(index: usize) -> u8 {
     u8::try_from(index + 1).expect("there are few")
+}
+
+/// Where other nodes reach a computer. The first one of them founds the cluster.
+fn cluster_address(number: u8) -> String {
+    format!("10.0.0.{number}:7000")
 }
 
 /// Where Kafka clients reach a computer.
@@ -89,17 +145,23 @@ pub(super) fn nats_address(number: u8) -> String {
     format!("10.0.0.{number}:4222")
 }
 
-fn settings(number: u8, followers_answer: bool) -> BTreeMap<String, String> {
+fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String, String> {
+    let seeds: Vec<String> = (0..nodes).map(|index| cluster_address(self::number(index))).collect();
     let mut settings = vec![
-        ("data.dir", "/data".to_owned()),
+        ("data.dir", DATA_FOLDER.to_owned()),
         ("node.id", number.to_string()),
-        ("cluster.listen", format!("10.0.0.{number}:7000")),
+        ("cluster.listen", cluster_address(number)),
+        ("tailrace.cluster.seeds", seeds.join(",")),
+        ("broker.session.timeout.ms", BROKER_SESSION_TIMEOUT_MS.to_string()),
+        ("tailrace.scrub.interval.ms", SCRUB_INTERVAL_MS.to_string()),
+        // What rots between two rounds is not handed out.
+        ("tailrace.read.verify.after.ms", "0".to_owned()),
+        ("log.cleaner.backoff.ms", CLEANER_BACKOFF_MS.to_string()),
+        ("log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS.to_string()),
         ("kafka", kafka_address(number)),
         ("nats", nats_address(number)),
         ("http", format!("10.0.0.{number}:8222")),
-        ("transaction.state.log.num.partitions", "2".to_owned()),
-        ("offsets.topic.num.partitions", "2".to_owned()),
-        ("share.coordinator.state.topic.num.partitions", "2".to_owned()),
+        ("share.coordinator.snapshot.update.records.per.snapshot", "5".to_owned()),
         ("group.share.min.record.lock.duration.ms", "1000".to_owned()),
         ("group.consumer.min.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
         ("group.consumer.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
@@ -109,17 +171,21 @@ fn settings(number: u8, followers_answer: bool) -> BTreeMap<String, String> {
     if followers_answer {
         settings.push(("replica.selector.class", RACK_AWARE.to_owned()));
     }
-    if number > 1 {
-        settings.push(("tailrace.cluster.seeds", "10.0.0.1:7000".to_owned()));
-    }
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 /// What a topic is created with.
 pub(super) fn topic_settings(topic: &str) -> Vec<(String, Option<String>)> {
     let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
-    if topic != OUT_TOPIC {
+    if [TOPIC, DATA_TOPIC].contains(&topic) {
         settings.push(("tailrace.subjects", format!("{topic}.>")));
+    }
+    if topic == OLD_TOPIC {
+        settings.push(("retention.bytes", RETENTION_BYTES.to_string()));
+    }
+    if topic == COMPACTED_TOPIC || INTERNAL_TOPICS.contains(&topic) {
+        settings.push(("cleanup.policy", "compact".to_owned()));
+        settings.push(("min.cleanable.dirty.ratio", "0.01".to_owned()));
     }
     settings.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect()
 }

@@ -14,7 +14,7 @@ use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId
 
 use super::connection::{CallError, Connection};
 use crate::storm::history::{Phase, SharedHistory};
-use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, TOPIC, topic_partition};
+use crate::storm::site::{TOPICS, topic_partition};
 
 const METADATA: i16 = 12;
 const FIND_COORDINATOR: i16 = 4;
@@ -97,8 +97,8 @@ impl Client {
     pub(super) async fn refresh(&mut self) {
         self.coordinators.clear();
         time::sleep(RETRY_PAUSE).await;
-        let named = [TOPIC, DATA_TOPIC, OUT_TOPIC]
-            .map(|name| MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() });
+        let named = TOPICS
+            .map(|(name, _)| MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() });
         let request = MetadataRequest { topics: Some(named.into()), ..Default::default() };
         let Some(answer) = self.ask(self.any_node(), METADATA, &request).await else { return };
         for topic in answer.topics {

@@ -3,6 +3,7 @@
 mod client;
 mod committer;
 mod connection;
+mod deleter;
 mod member;
 mod nats;
 mod offsets;
@@ -24,6 +25,7 @@ use self::reader::Taste;
 use self::subscriber::Subscriber;
 use self::transactional::Protocol;
 use super::history::SharedHistory;
+use super::site::{COMPACTED_TOPIC, OLD_TOPIC, TOPIC};
 
 pub(super) use self::reader::Hiding;
 pub(super) use self::subscriber::Interest;
@@ -31,7 +33,6 @@ pub(super) use self::writer::{WRITERS, Writer};
 
 /// Clients of each of these kinds.
 const PUBLISHERS: usize = 2;
-const PRODUCERS: usize = 2;
 const TRANSACTIONAL: usize = 3;
 const COMMITTERS: usize = 2;
 const MEMBERS: usize = 3;
@@ -50,9 +51,10 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bo
     for _ in 0..PUBLISHERS {
         task::spawn(Publisher::new(number(), nodes, history.clone()).run());
     }
-    for _ in 0..PRODUCERS {
-        task::spawn(producer::run(client(), number()));
+    for topic in [TOPIC, TOPIC, OLD_TOPIC, COMPACTED_TOPIC, COMPACTED_TOPIC] {
+        task::spawn(producer::run(client(), number(), topic));
     }
+    task::spawn(deleter::run(client()));
     for _ in 0..TRANSACTIONAL {
         task::spawn(transactional::run(client(), number(), protocol()));
     }

@@ -14,9 +14,10 @@ const INIT_PRODUCER_ID: i16 = 4;
 const PRODUCE: Produce<'static> = Produce { version: 9, transactional_id: None };
 
 /// `number`: in the history it counts as a node of its own, behind the others.
-pub(super) async fn run(mut client: Client, number: usize) {
-    let partition = topic_partition(TOPIC, PartitionId(0));
+pub(super) async fn run(mut client: Client, number: usize, topic: &'static str) {
+    let partition = topic_partition(topic, PartitionId(0));
     client.history.lock().begins();
+    client.history.lock().writes_to(number, topic);
     let producer = loop {
         match begin(&mut client).await {
             Some(producer) => break producer,
@@ -54,7 +55,7 @@ fn offer(client: &Client, name: BatchName, producer: Producer) -> Bytes {
     let Producer { id: producer_id, epoch: producer_epoch } = producer;
     let options = BatchOptions { producer_id, producer_epoch, base_sequence, ..BatchOptions::default() };
     client.history.lock().offered(name);
-    batch(None, &name.to_string(), options)
+    batch(Some(&name.key()), &name.to_string(), options)
 }
 
 /// Puts a batch. True if nothing is left to do for it.

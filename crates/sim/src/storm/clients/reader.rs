@@ -3,18 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use tailrace_kafka_wire::messages::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use tailrace_kafka_wire::messages::fetch_response::PartitionData;
+use tailrace_kafka_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use tailrace_kafka_wire::messages::{FetchRequest, ListOffsetsRequest};
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_types::{LeaderEpoch, Offset, PartitionId, TopicPartition};
 
 use super::client::{Client, below, code, index, pause};
 use crate::history::{History as Partitions, Seen};
-use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, topic_partition};
+use crate::storm::site::{COMPACTED_TOPIC, DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, keeps, topic_partition};
 
 const FETCH: i16 = 12;
 const FETCH_BYTES: i32 = 64 << 10;
+const LIST_OFFSETS: i16 = 6;
+
+/// The timestamp that asks where a partition begins.
+const EARLIEST: i64 = -2;
 
 /// How long a node waits for more, at most.
 const WAIT_MS: i32 = 100;
@@ -31,7 +36,7 @@ pub(super) struct Taste {
 }
 
 pub(super) async fn run(mut client: Client, taste: Taste) {
-    let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)];
+    let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0), (OLD_TOPIC, 0), (COMPACTED_TOPIC, 0)];
     let mut positions = all.map(|(topic, number)| (topic_partition(topic, PartitionId(number)), Offset(0)));
     loop {
         pause(60).await;
@@ -65,9 +70,29 @@ async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Tas
         }
         None => {
             client.refresh().await;
+            if keeps(id.topic.as_str()) == Keeps::Young {
+                return beginning(client, id).await.map_or(from, |begins| begins.max(from));
+            }
             from
         }
     }
+}
+
+/// Where a partition begins, as its leader says.
+async fn beginning(client: &mut Client, id: &TopicPartition) -> Option<Offset> {
+    let (leader, epoch) = client.leader(id).await?;
+    let partition = ListOffsetsPartition {
+        partition_index: id.partition.0,
+        current_leader_epoch: epoch.get(),
+        timestamp: EARLIEST,
+        ..Default::default()
+    };
+    let (name, partitions) = (id.topic.as_str().to_owned(), vec![partition]);
+    let topic = ListOffsetsTopic { name, partitions, ..Default::default() };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let answer = client.ask(leader, LIST_OFFSETS, &request).await?;
+    let partition = answer.topics.first()?.partitions.first()?;
+    (code(partition.error_code) == ErrorCode::None).then_some(Offset(partition.offset))
 }
 
 /// What a fetch asks for, and whom.
@@ -111,7 +136,9 @@ impl Asked {
         match code(partition.error_code) {
             ErrorCode::None => Some(Fetched::of(partition)),
             // Nothing is deleted, and what was read is committed.
-            ErrorCode::OffsetOutOfRange if self.epoch.is_some() => {
+            ErrorCode::OffsetOutOfRange
+                if self.epoch.is_some() && keeps(id.topic.as_str()) != Keeps::Young =>
+            {
                 let from = self.from;
                 client.history.lock().found(format!("{id}: {from} is out of range for the leader"));
                 None
@@ -146,7 +173,8 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     if asked.epoch.is_none() && !fetched.bytes.is_empty() {
         history.count("some replica answered a fetch");
     }
-    let batches = match Partitions::parse(&fetched.bytes, asked.from) {
+    let keeps = keeps(id.topic.as_str());
+    let batches = match Partitions::parse_kept(&fetched.bytes, asked.from, keeps == Keeps::Latest) {
         Ok(batches) => batches,
         Err(anomaly) => {
             history.found(format!("{id} of node {}: {anomaly}", asked.node));
@@ -156,6 +184,10 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     let (mut at, mut hiding) = (asked.from, fetched.hiding());
     for (base, seen) in batches {
         at = seen.next;
+        if keeps == Keeps::Latest && seen.value.is_empty() {
+            // Its producer is remembered by it, and its record is gone.
+            continue;
+        }
         let saw = history.partitions.saw(id, base, &seen, false).map(drop);
         history.check(saw);
         if !asked.committed {

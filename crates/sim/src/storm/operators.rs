@@ -1,0 +1,102 @@
+//! Those who look after a cluster: they know what each node tells of itself (`/clusterz`), and whose disk they suspect.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tailrace_env::time::{self, Duration};
+use tailrace_node::{Node, cluster};
+
+use super::site::Site;
+use crate::computer::Computer;
+
+/// A node that does not answer within this time is not whole.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// So many nodes vote about metadata, at most.
+const VOTERS_MAX: usize = 3;
+
+#[derive(Default)]
+pub(super) struct Operators {
+    suspect: Option<Suspect>,
+    /// When they look again.
+    next_look: Duration,
+}
+
+/// A node of whose copies one may be damaged.
+struct Suspect {
+    computer: usize,
+    /// Which start of its node, and how many rounds its scrubber had ended by then. `None`: the harm may not have come yet.
+    since: Option<(u32, u64)>,
+}
+
+impl Operators {
+    /// Something of a node may be damaged. Nothing is whole until it has been looked through.
+    pub(super) fn suspect(&mut self, computer: usize) {
+        self.suspect = Some(Suspect { computer, since: None });
+    }
+
+    /// True if every node runs and tells that nothing is missing or damaged, and nobody is suspect.
+    pub(super) fn see_all_whole(&mut self, site: &Site) -> bool {
+        let now = site.universe.now();
+        if now < self.next_look {
+            return false;
+        }
+        self.next_look = now + LOOK;
+        let Some(pages) = site.computers.iter().map(|computer| page(site, computer)).collect() else {
+            return false;
+        };
+        let pages: Vec<Value> = pages;
+        self.look_through(site, &pages);
+        self.suspect.is_none() && pages.iter().all(|page| tells_whole(page, pages.len()))
+    }
+
+    /// Two rounds of the scrubber that have ended: the first one may have begun before the harm was done.
+    fn look_through(&mut self, site: &Site, pages: &[Value]) {
+        let Some(suspect) = &mut self.suspect else { return };
+        let (start, page) = (site.starts[suspect.computer], &pages[suspect.computer]);
+        let rounds = page.pointer("/scrub/rounds").and_then(Value::as_u64).unwrap_or(0);
+        match suspect.since {
+            None if site.computers[suspect.computer].disk().awaits_faults() => {}
+            None => suspect.since = Some((start, rounds)),
+            Some((at, before)) => {
+                let wanted = if at == start { before + 2 } else { 1 };
+                let is_read = page.pointer("/scrub/complete").and_then(Value::as_bool) == Some(true);
+                if rounds >= wanted && is_read && is_empty(page, "/damaged") {
+                    self.suspect = None;
+                }
+            }
+        }
+    }
+}
+
+/// What a node tells of itself and the cluster, if it runs.
+fn page(site: &Site, computer: &Computer) -> Option<Value> {
+    let node: Arc<Node> = computer.node()?;
+    let asked = async move { time::timeout(PATIENCE, cluster::page(&node)).await.ok() };
+    let answer = site.universe.run(computer.machine(), asked).ok().flatten()?;
+    serde_json::from_str(&answer).ok()
+}
+
+fn tells_whole(page: &Value, nodes: usize) -> bool {
+    let is_none = |pointer: &str| page.pointer(pointer).and_then(Value::as_u64) == Some(0);
+    let list = |pointer: &str| page.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let unfenced = list("/nodes").filter(|node| node["fenced"] == false).count();
+    let (voters, learners) = (list("/controller/voters"), list("/controller/learners"));
+    let voters: BTreeSet<_> = voters.filter_map(Value::as_u64).collect();
+    let learners: BTreeSet<_> = learners.filter_map(Value::as_u64).collect();
+    unfenced == nodes
+        && is_none("/partitions/leaderless_total")
+        && is_none("/partitions/under_replicated_total")
+        && is_empty(page, "/reassignments")
+        && is_empty(page, "/damaged")
+        && voters.len() == nodes.min(VOTERS_MAX)
+        && voters.union(&learners).count() == nodes
+}
+
+fn is_empty(page: &Value, pointer: &str) -> bool {
+    page.pointer(pointer).and_then(Value::as_array).is_some_and(Vec::is_empty)
+}
