@@ -100,8 +100,8 @@ pub(super) struct History {
     heard: BTreeMap<&'static str, BTreeMap<String, u32>>,
     /// Subscribers that a node knows of.
     listening: BTreeSet<usize>,
-    /// Which member of the consumer group owns each partition.
-    owners: BTreeMap<i32, usize>,
+    /// Which member of each consumer group owns each partition.
+    owners: BTreeMap<(&'static str, i32), usize>,
     /// Offsets of the output that a share group has accepted; false if the answer was lost.
     accepted: BTreeMap<i64, bool>,
     /// How often what happened.
@@ -248,16 +248,16 @@ impl History {
         self.heard.get(who)
     }
 
-    /// A member of the consumer group owns a partition from now on.
-    pub(super) fn owned(&mut self, member: usize, partition: i32) {
-        if let Some(other) = self.owners.insert(partition, member) {
-            self.found(format!("members {other} and {member} of a group own partition {partition}"));
+    /// A member of a consumer group owns a partition from now on.
+    pub(super) fn owned(&mut self, group: &'static str, member: usize, partition: i32) {
+        if let Some(other) = self.owners.insert((group, partition), member) {
+            self.found(format!("members {other} and {member} of {group} own partition {partition}"));
         }
     }
 
-    /// A member of the consumer group owns a partition no more.
-    pub(super) fn released(&mut self, member: usize, partition: i32) {
-        self.owners.retain(|owned, owner| (*owned, *owner) != (partition, member));
+    /// A member of a consumer group owns a partition no more.
+    pub(super) fn released(&mut self, group: &'static str, member: usize, partition: i32) {
+        self.owners.retain(|owned, owner| (*owned, *owner) != ((group, partition), member));
     }
 
     /// A member of the share group has accepted records; `is_known` unless nothing was answered.

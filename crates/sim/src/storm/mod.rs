@@ -19,7 +19,7 @@ use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
-use self::clients::{Interest, WRITERS, Writer};
+use self::clients::{GROUPS, Interest, WRITERS, Writer};
 use self::faults::Faults;
 use self::history::{Phase, SharedHistory};
 use self::site::{
@@ -48,9 +48,10 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 37] = [
+pub const RARE: [&str; 38] = [
     "a batch was acknowledged",
     "a batch was refused",
+    "a classic group was rebalanced",
     "a clock was wrong",
     "a computer lost its power",
     "a computer stood still",
@@ -205,14 +206,14 @@ impl Storm {
     fn settle(&mut self) -> Result<(), String> {
         self.history.lock().set_phase(Phase::Settling);
         self.wait(
-            "all nodes run, all subscribers are back, and a group has all partitions",
+            "all nodes run, all subscribers are back, and each group has all partitions",
             WHOLE_WITHIN,
             |storm| {
                 storm.look_after();
                 let run = storm.site.computers.iter().all(|computer| computer.node().is_some());
                 let history = storm.history.lock();
                 run && history.listening() == Interest::ALL.len()
-                    && history.owned_partitions() == DATA_PARTITIONS
+                    && history.owned_partitions() == GROUPS * DATA_PARTITIONS
             },
         )?;
         self.site.universe.run_for(INTEREST_IS_KNOWN_WITHIN);

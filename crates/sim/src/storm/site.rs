@@ -163,6 +163,8 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
         ("http", format!("10.0.0.{number}:8222")),
         ("share.coordinator.snapshot.update.records.per.snapshot", "5".to_owned()),
         ("group.share.min.record.lock.duration.ms", "1000".to_owned()),
+        ("group.min.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
+        ("group.initial.rebalance.delay.ms", "100".to_owned()),
         ("group.consumer.min.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
         ("group.consumer.session.timeout.ms", SESSION_TIMEOUT.as_millis().to_string()),
         ("group.consumer.min.heartbeat.interval.ms", "300".to_owned()),

@@ -1,28 +1,20 @@
 //! A member of a consumer group (KIP-848): it joins, takes what it is assigned, gives up what it is not, leaves, or vanishes.
 
-use std::collections::BTreeSet;
-
 use tailrace_env::random;
-use tailrace_env::time::{self, Duration, Instant};
+use tailrace_env::time::{self, Instant};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::ConsumerGroupHeartbeatRequest;
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 
 use super::client::{Client, Coordinated, below, code};
+use super::ownership::{HEARTBEAT_INTERVAL, OWNS_UNHEARD, Ownership};
 use crate::storm::history::Phase;
-use crate::storm::site::{DATA_TOPIC, SESSION_TIMEOUT};
+use crate::storm::site::DATA_TOPIC;
 
 const CONSUMER_GROUP_HEARTBEAT: i16 = 1;
 
 const GROUP: &str = "readers";
-
-/// Between two heartbeats.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(300);
-
-/// A member that has heard nothing for so long owns nothing any more. It is less than a session lasts: a coordinator that does not know
-/// yet that it is deposed answers still, and the next one does not hear of that.
-const OWNS_UNHEARD: Duration = SESSION_TIMEOUT.checked_div(3).expect("3 is not 0");
 
 /// The epoch with which a member joins.
 const JOINS: i32 = 0;
@@ -31,11 +23,9 @@ const LEAVES: i32 = -1;
 
 /// What a member knows of itself.
 struct Member {
-    /// In the history.
-    number: usize,
     id: String,
     epoch: i32,
-    owned: BTreeSet<i32>,
+    owns: Ownership,
     /// All of it has to be told: it is new, or an answer was lost that may have told it something.
     is_news: bool,
     /// When it sent the last heartbeat that was answered.
@@ -65,7 +55,8 @@ pub(super) async fn run(mut client: Client, number: usize) {
 impl Member {
     fn new(number: usize) -> Self {
         let id = format!("{number}-{:016x}", random::u64());
-        Self { number, id, epoch: JOINS, owned: BTreeSet::new(), is_news: true, alive_at: Instant::now() }
+        let owns = Ownership::none(GROUP, number);
+        Self { id, epoch: JOINS, owns, is_news: true, alive_at: Instant::now() }
     }
 
     async fn beat(&mut self, client: &mut Client) {
@@ -78,9 +69,9 @@ impl Member {
                 (self.epoch, self.alive_at, self.is_news) = (answer.member_epoch, sent, false);
                 if let Some(assignment) = answer.assignment {
                     let all = assignment.topic_partitions.into_iter().flat_map(|topic| topic.partitions);
-                    self.take(client, all.collect());
+                    self.is_news |= self.owns.take(client, all.collect());
                 }
-                client.history.lock().done(self.number);
+                client.history.lock().done(self.owns.number());
             }
             Some((ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch, _)) => {
                 client.count("a member was fenced off");
@@ -100,9 +91,12 @@ impl Member {
     ) -> Option<(ErrorCode, ConsumerGroupHeartbeatResponse)> {
         let node = client.coordinator(Coordinated::Group, GROUP).await?;
         let topic_id = client.topic_id(DATA_TOPIC).await?;
-        let partitions: Vec<i32> = self.owned.iter().copied().collect();
-        let owned = TopicPartitions { topic_id, partitions, ..Default::default() };
-        let owned = if self.owned.is_empty() { Vec::new() } else { vec![owned] };
+        let partitions: Vec<i32> = self.owns.partitions().iter().copied().collect();
+        let owned = if partitions.is_empty() {
+            Vec::new()
+        } else {
+            vec![TopicPartitions { topic_id, partitions, ..Default::default() }]
+        };
         let tells_all = self.is_news && epoch != LEAVES;
         let request = ConsumerGroupHeartbeatRequest {
             group_id: GROUP.to_owned(),
@@ -117,21 +111,9 @@ impl Member {
         Some((code(answer.error_code), answer))
     }
 
-    /// Owns these from now on, and has to say so.
-    fn take(&mut self, client: &Client, assigned: BTreeSet<i32>) {
-        if assigned == self.owned {
-            return;
-        }
-        let mut history = client.history.lock();
-        history.count("an assignment was taken");
-        self.owned.difference(&assigned).for_each(|partition| history.released(self.number, *partition));
-        assigned.difference(&self.owned).for_each(|partition| history.owned(self.number, *partition));
-        (self.owned, self.is_news) = (assigned, true);
-    }
-
     async fn leave(&mut self, client: &mut Client) {
         // Somebody else may own it before this is answered.
-        self.take(client, BTreeSet::new());
+        self.owns.give_up(client);
         if self.epoch != JOINS && self.ask(client, LEAVES).await.is_some() {
             client.count("a member left");
         }
@@ -140,7 +122,7 @@ impl Member {
 
     /// Owns nothing any more. It comes back as another one.
     fn give_up(&mut self, client: &Client) {
-        self.take(client, BTreeSet::new());
-        *self = Self::new(self.number);
+        self.owns.give_up(client);
+        *self = Self::new(self.owns.number());
     }
 }

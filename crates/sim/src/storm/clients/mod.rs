@@ -1,5 +1,6 @@
 //! Who uses a cluster: writers at a node's face, and clients that speak Kafka's protocol or NATS to whichever node they reach.
 
+mod classic;
 mod client;
 mod committer;
 mod connection;
@@ -8,6 +9,7 @@ mod member;
 mod nats;
 mod offsets;
 mod operator;
+mod ownership;
 mod processor;
 mod producer;
 mod publisher;
@@ -38,6 +40,9 @@ const COMMITTERS: usize = 2;
 const MEMBERS: usize = 3;
 const SHARERS: usize = 2;
 
+/// Consumer groups: one of each protocol.
+pub(super) const GROUPS: usize = 2;
+
 /// Starts all clients of a cluster of so many nodes, in the world of their machine.
 pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bool, protocol: u64) {
     // In the history each counts as a node of its own, behind the others.
@@ -63,6 +68,9 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bo
     }
     for _ in 0..MEMBERS {
         task::spawn(member::run(client(), number()));
+    }
+    for _ in 0..MEMBERS {
+        task::spawn(classic::run(client(), number()));
     }
     for _ in 0..SHARERS {
         task::spawn(share::run(client()));
