@@ -32,6 +32,13 @@ pub(crate) struct Seen {
     pub(crate) is_control: bool,
 }
 
+impl Seen {
+    /// True if compaction may write it otherwise: into a marker, when it goes; into a batch that a producer is remembered by, nothing.
+    pub(crate) fn is_rewritten(&self) -> bool {
+        self.is_control || self.value.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Partition {
     by_offset: BTreeMap<i64, Seen>,
@@ -235,17 +242,42 @@ impl History {
         held: &BTreeMap<i64, Seen>,
         node: u64,
     ) -> Result<(), String> {
+        self.judge_where(id, held, node, |_| false)
+    }
+
+    /// The same for a partition that is compacted, and has each key once: what is committed is there.
+    pub(crate) fn judge_compacted(
+        &self,
+        id: &TopicPartition,
+        held: &BTreeMap<i64, Seen>,
+        node: u64,
+    ) -> Result<(), String> {
+        let is_committed =
+            |value: &str| transaction_of(value).is_some_and(|name| self.outcome(name) == Outcome::Committed);
+        self.judge_where(id, held, node, |value| !is_committed(value))
+    }
+
+    fn judge_where(
+        &self,
+        id: &TopicPartition,
+        held: &BTreeMap<i64, Seen>,
+        node: u64,
+        may_be_gone: impl Fn(&str) -> bool,
+    ) -> Result<(), String> {
         let Some(partition) = self.partitions.get(id) else { return Ok(()) };
+        let is_gone = |offset: &i64, value: &str| {
+            may_be_gone(value) && held.get(offset).is_none_or(|seen| seen.value.is_empty())
+        };
         for (value, offset) in &partition.acknowledged {
             let found = held.get(offset).map(|seen| &seen.value);
-            if found != Some(value) {
+            if found != Some(value) && !is_gone(offset, value) {
                 return Err(format!(
                     "lost-write: {id}: {value} was acknowledged at {offset}; on node {node} is {found:?}"
                 ));
             }
         }
         for (offset, seen) in &partition.by_offset {
-            if held.get(offset) != Some(seen) {
+            if held.get(offset) != Some(seen) && !is_gone(offset, &seen.value) {
                 let found = held.get(offset);
                 return Err(format!(
                     "lost-read: {id}: {seen:?} was read at {offset}; on node {node} is {found:?}"
@@ -254,6 +286,9 @@ impl History {
         }
         let (mut values, mut last) = (BTreeSet::new(), BTreeMap::new());
         for (offset, seen) in held.iter().filter(|(_, seen)| !seen.is_control) {
+            if seen.value.is_empty() && may_be_gone("") {
+                continue;
+            }
             if !values.insert(&seen.value) {
                 return Err(format!("duplicate: {id}: {} once more at {offset}", seen.value));
             }

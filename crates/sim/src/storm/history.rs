@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::Offset;
 
-use super::site::TOPIC;
+use super::site::{Keeps, TOPIC};
 use crate::history::History as Partitions;
 
 /// Each client has so many batches or transactions acknowledged once faults have ended.
@@ -86,6 +86,7 @@ pub(super) struct History {
     topics: BTreeMap<usize, &'static str>,
     /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
     deleted: (i64, i64),
+    compacts_data: bool,
     /// What was written to and read from the topics that have transactions.
     pub(super) partitions: Partitions,
     /// What should not have happened, found on the way.
@@ -109,10 +110,15 @@ pub(super) struct History {
 }
 
 /// The history, as all clients share it.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct SharedHistory(Arc<Mutex<History>>);
 
 impl SharedHistory {
+    /// Nothing yet. `compacts_data`: see [`Keeps::of`].
+    pub(super) fn new(compacts_data: bool) -> Self {
+        Self(Arc::new(Mutex::new(History { compacts_data, ..History::default() })))
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, History> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -136,6 +142,10 @@ impl History {
             self.done(name.node);
         }
         self.fates.insert(name, fate);
+    }
+
+    pub(super) fn keeps(&self, topic: &str) -> Keeps {
+        Keeps::of(topic, self.compacts_data)
     }
 
     /// All that a client writes goes to this topic.

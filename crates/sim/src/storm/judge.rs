@@ -9,7 +9,7 @@ use tailrace_types::{Offset, PartitionId, TopicPartition};
 use super::clients::{Hiding, Interest};
 use super::history::{BatchFate, BatchName, History};
 use super::site::{
-    DATA_TOPIC, Keeps, OUT_TOPIC, RETENTION_BYTES, TOPIC, TOPICS, keeps, replicas_of, topic_partition,
+    DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, RETENTION_BYTES, TOPIC, TOPICS, replicas_of, topic_partition,
 };
 use crate::computer::Computer;
 use crate::history::{History as Partitions, Seen};
@@ -89,7 +89,7 @@ fn is_partition_whole(computers: &[Computer], topic: &str, number: i32) -> bool 
         if let Ok(partition) = found.here(number) {
             let bounds = partition.bounds();
             // Each replica gives up by itself what is old.
-            let start = (keeps(topic) == Keeps::All).then_some(bounds.log_start);
+            let start = (topic != OLD_TOPIC).then_some(bounds.log_start);
             marks.push((start, bounds.last_stable_offset, bounds.high_watermark));
         }
     }
@@ -111,7 +111,8 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
     }
     compare(TOPIC, &logs[&topic_partition(TOPIC, PartitionId(0))], history)?;
     let visible = |log: &Log| -> Vec<String> {
-        log.batches.iter().filter(|held| held.is_visible).map(|held| held.seen.value.clone()).collect()
+        let visible = log.batches.iter().filter(|held| held.is_visible && !held.seen.value.is_empty());
+        visible.map(|held| held.seen.value.clone()).collect()
     };
     let visible: BTreeMap<&TopicPartition, Vec<String>> =
         logs.iter().map(|(id, log)| (id, visible(log))).collect();
@@ -127,7 +128,7 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
 
 /// What the replicas of a partition hold.
 fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) -> Result<Log, String> {
-    let (keeps, mut first) = (keeps(id.topic.as_str()), None::<(Log, BTreeMap<i64, Seen>)>);
+    let (keeps, mut first) = (history.keeps(id.topic.as_str()), None::<(Log, BTreeMap<i64, Seen>)>);
     for (index, computer) in computers.iter().enumerate() {
         let node = computer.node().ok_or("a node is gone")?;
         let topic = node.topics().by_name(id.topic.as_str()).ok_or("the topic is gone")?;
@@ -137,6 +138,7 @@ fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) ->
         let held = log.by_offset();
         let fits = match keeps {
             Keeps::All => history.partitions.judge(id, &held, index as u64 + 1),
+            Keeps::Committed => history.partitions.judge_compacted(id, &held, index as u64 + 1),
             Keeps::Young | Keeps::Latest => history
                 .partitions
                 .judge_kept(id, &held, index as u64 + 1)
@@ -159,10 +161,11 @@ fn is_same(one: &BTreeMap<i64, Seen>, other: &BTreeMap<i64, Seen>, keeps: Keeps)
     if keeps == Keeps::All {
         return one == other;
     }
-    let has_value = |seen: &&Seen| !seen.value.is_empty();
-    let is_same =
-        |(offset, seen): (&i64, &Seen)| one.get(offset).filter(has_value).is_none_or(|found| found == seen);
-    other.iter().filter(|(_, seen)| has_value(seen)).all(is_same)
+    let is_as_written = |seen: &&Seen| !seen.is_rewritten();
+    let is_same = |(offset, seen): (&i64, &Seen)| {
+        one.get(offset).filter(is_as_written).is_none_or(|found| found == seen)
+    };
+    other.iter().filter(|(_, seen)| is_as_written(seen)).all(is_same)
 }
 
 /// All that is committed.
@@ -178,7 +181,7 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
         slice.extent.read_at(&mut bytes, 0).map_err(|error| error.to_string())?;
         let aborted = outcome.aborted.iter().map(|one| (one.producer_id.get(), one.first_offset)).collect();
         let mut hiding = Hiding::new(aborted);
-        for (base, seen) in Partitions::parse_kept(&bytes, from, keeps == Keeps::Latest)? {
+        for (base, seen) in Partitions::parse_kept(&bytes, from, keeps.is_compacted())? {
             from = seen.next;
             let is_visible = hiding.shows(&seen);
             log.batches.push(Held { base, seen, is_visible });
@@ -188,7 +191,7 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
 
 /// What was offered at a node's face, by producers and by publishers: each batch lies where it was acknowledged, and only there.
 fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
-    let (keeps, fates) = (keeps(topic), history.fates_in(topic).collect::<BTreeMap<_, _>>());
+    let (keeps, fates) = (history.keeps(topic), history.fates_in(topic).collect::<BTreeMap<_, _>>());
     let (mut found, mut last, mut latest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for Held { base: offset, seen, .. } in &log.batches {
         if keeps == Keeps::Latest && seen.value.is_empty() {
@@ -222,7 +225,7 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
         let BatchFate::Stored(offset) = fate else { continue };
         let there = found.get(name);
         let may_be_gone = match keeps {
-            Keeps::All => false,
+            Keeps::All | Keeps::Committed => false,
             Keeps::Young => *offset < log.start,
             Keeps::Latest => latest.get(&name.key()).is_some_and(|latest| latest > offset),
         };

@@ -141,7 +141,8 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
     let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
     let site = Site::new(nodes, &mut rng);
-    let mut storm = Storm { site, history: SharedHistory::default(), writes: vec![0; nodes.into()] };
+    let history = SharedHistory::new(site.compacts_data);
+    let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
     let mut faults = None;
     let played = storm.play(options, rng, nodes, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
@@ -270,7 +271,8 @@ impl Storm {
         let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
         let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("there are few");
-        let creating = create(node, topic, partitions, replicas);
+        let settings = topic_settings(topic, self.site.compacts_data);
+        let creating = create(node, topic, partitions, replicas, settings);
         let created = self.site.universe.run(computer.machine(), creating);
         created.map_err(|stalled| stalled.to_string())?
     }
@@ -305,13 +307,19 @@ impl Storm {
     }
 }
 
-async fn create(node: Arc<Node>, topic: &str, partitions: i32, replicas: i16) -> Result<(), String> {
+async fn create(
+    node: Arc<Node>,
+    topic: &str,
+    partitions: i32,
+    replicas: i16,
+    configs: Vec<(String, Option<String>)>,
+) -> Result<(), String> {
     let id = TopicId::from_random(tailrace_env::random::bytes16());
     let by = if INTERNAL_TOPICS.contains(&topic) { Requester::Broker } else { Requester::Client };
     let topic = CreateTopic {
         partitions,
         replication_factor: replicas,
-        configs: topic_settings(topic),
+        configs,
         ..CreateTopic::with_defaults(topic, id, node.now(), by)
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;

@@ -43,13 +43,24 @@ pub(super) enum Keeps {
     Young,
     /// The latest record of each key.
     Latest,
+    /// What is committed: it is compacted, and no key comes twice.
+    Committed,
 }
 
-pub(super) fn keeps(topic: &str) -> Keeps {
-    match topic {
-        OLD_TOPIC => Keeps::Young,
-        COMPACTED_TOPIC => Keeps::Latest,
-        _ => Keeps::All,
+impl Keeps {
+    /// What a topic keeps. In some runs the data are compacted.
+    pub(super) fn of(topic: &str, compacts_data: bool) -> Self {
+        match topic {
+            OLD_TOPIC => Self::Young,
+            COMPACTED_TOPIC => Self::Latest,
+            DATA_TOPIC if compacts_data => Self::Committed,
+            _ => Self::All,
+        }
+    }
+
+    /// Compaction takes batches, or the records of a batch by which its producer is remembered.
+    pub(super) fn is_compacted(self) -> bool {
+        self == Self::Latest || self == Self::Committed
     }
 }
 
@@ -101,6 +112,8 @@ pub(super) struct Site {
     pub(super) starts: Vec<u32>,
     /// Replicas that follow answer consumers.
     pub(super) followers_answer: bool,
+    /// The data are compacted.
+    pub(super) compacts_data: bool,
 }
 
 impl Site {
@@ -110,7 +123,8 @@ impl Site {
         let one = |number| Computer::new(&network, number, rng.next_u64());
         let computers: Vec<_> = (1..=nodes).map(one).collect();
         let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
-        Self { universe, network, computers, client, starts, followers_answer: rng.percent(50) }
+        let (followers_answer, compacts_data) = (rng.percent(50), rng.percent(50));
+        Self { universe, network, computers, client, starts, followers_answer, compacts_data }
     }
 
     /// The number of a computer. The clients' comes behind the others.
@@ -177,7 +191,7 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
 }
 
 /// What a topic is created with.
-pub(super) fn topic_settings(topic: &str) -> Vec<(String, Option<String>)> {
+pub(super) fn topic_settings(topic: &str, compacts_data: bool) -> Vec<(String, Option<String>)> {
     let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
     if [TOPIC, DATA_TOPIC].contains(&topic) {
         settings.push(("tailrace.subjects", format!("{topic}.>")));
@@ -185,7 +199,7 @@ pub(super) fn topic_settings(topic: &str) -> Vec<(String, Option<String>)> {
     if topic == OLD_TOPIC {
         settings.push(("retention.bytes", RETENTION_BYTES.to_string()));
     }
-    if topic == COMPACTED_TOPIC || INTERNAL_TOPICS.contains(&topic) {
+    if Keeps::of(topic, compacts_data).is_compacted() || INTERNAL_TOPICS.contains(&topic) {
         settings.push(("cleanup.policy", "compact".to_owned()));
         settings.push(("min.cleanable.dirty.ratio", "0.01".to_owned()));
     }

@@ -14,7 +14,7 @@ use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId
 
 use super::connection::{CallError, Connection};
 use crate::storm::history::{Phase, SharedHistory};
-use crate::storm::site::{TOPICS, topic_partition};
+use crate::storm::site::{Keeps, TOPICS, topic_partition};
 
 const METADATA: i16 = 12;
 const FIND_COORDINATOR: i16 = 4;
@@ -61,6 +61,10 @@ impl Client {
 
     pub(super) fn is_ending(&self) -> bool {
         self.history.lock().phase() == Phase::Ending
+    }
+
+    pub(super) fn keeps(&self, id: &TopicPartition) -> Keeps {
+        self.history.lock().keeps(id.topic.as_str())
     }
 
     pub(super) fn count(&self, what: &'static str) {

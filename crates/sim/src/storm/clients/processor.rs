@@ -91,11 +91,14 @@ async fn read(client: &mut Client, input: &TopicPartition, from: Offset) -> Opti
         client.refresh().await;
         return Some((Vec::new(), from));
     };
-    let Ok(batches) = Partitions::parse(&fetched.bytes, from) else { return Some((Vec::new(), from)) };
+    let is_compacted = client.keeps(input).is_compacted();
+    let Ok(batches) = Partitions::parse_kept(&fetched.bytes, from, is_compacted) else {
+        return Some((Vec::new(), from));
+    };
     let (mut values, mut next, mut hiding) = (Vec::new(), from, fetched.hiding());
     for (_, seen) in batches.into_iter().take(BATCHES) {
         next = seen.next;
-        if hiding.shows(&seen) {
+        if hiding.shows(&seen) && !seen.value.is_empty() {
             values.push(seen.value);
         }
     }

@@ -12,7 +12,7 @@ use tailrace_types::{LeaderEpoch, Offset, PartitionId, TopicPartition};
 
 use super::client::{Client, below, code, index, pause};
 use crate::history::{History as Partitions, Seen};
-use crate::storm::site::{COMPACTED_TOPIC, DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, keeps, topic_partition};
+use crate::storm::site::{COMPACTED_TOPIC, DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, topic_partition};
 
 const FETCH: i16 = 12;
 const FETCH_BYTES: i32 = 64 << 10;
@@ -70,7 +70,7 @@ async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Tas
         }
         None => {
             client.refresh().await;
-            if keeps(id.topic.as_str()) == Keeps::Young {
+            if client.keeps(id) == Keeps::Young {
                 return beginning(client, id).await.map_or(from, |begins| begins.max(from));
             }
             from
@@ -136,9 +136,7 @@ impl Asked {
         match code(partition.error_code) {
             ErrorCode::None => Some(Fetched::of(partition)),
             // Nothing is deleted, and what was read is committed.
-            ErrorCode::OffsetOutOfRange
-                if self.epoch.is_some() && keeps(id.topic.as_str()) != Keeps::Young =>
-            {
+            ErrorCode::OffsetOutOfRange if self.epoch.is_some() && client.keeps(id) != Keeps::Young => {
                 let from = self.from;
                 client.history.lock().found(format!("{id}: {from} is out of range for the leader"));
                 None
@@ -169,12 +167,12 @@ impl Fetched {
 }
 
 fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) -> Offset {
+    let is_compacted = client.keeps(id).is_compacted();
     let mut history = client.history.lock();
     if asked.epoch.is_none() && !fetched.bytes.is_empty() {
         history.count("some replica answered a fetch");
     }
-    let keeps = keeps(id.topic.as_str());
-    let batches = match Partitions::parse_kept(&fetched.bytes, asked.from, keeps == Keeps::Latest) {
+    let batches = match Partitions::parse_kept(&fetched.bytes, asked.from, is_compacted) {
         Ok(batches) => batches,
         Err(anomaly) => {
             history.found(format!("{id} of node {}: {anomaly}", asked.node));
@@ -184,8 +182,8 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     let (mut at, mut hiding) = (asked.from, fetched.hiding());
     for (base, seen) in batches {
         at = seen.next;
-        if keeps == Keeps::Latest && seen.value.is_empty() {
-            // Its producer is remembered by it, and its record is gone.
+        let is_shown = hiding.shows(&seen);
+        if is_compacted && seen.is_rewritten() {
             continue;
         }
         let saw = history.partitions.saw(id, base, &seen, false).map(drop);
@@ -193,7 +191,7 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
         if !asked.committed {
             continue;
         }
-        if hiding.shows(&seen) {
+        if is_shown {
             let fits = history.partitions.saw_committed(id, base, &seen);
             history.check(fits);
         } else if !seen.is_control {

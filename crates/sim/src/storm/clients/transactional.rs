@@ -63,7 +63,7 @@ impl Transaction<'_> {
             transactional: true,
             ..BatchOptions::default()
         };
-        batch(Some(self.id), value, options)
+        batch(Some(value), value, options)
     }
 }
 
