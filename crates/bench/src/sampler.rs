@@ -372,6 +372,7 @@ mod tests {
         // Threads count: each waits at least once.
         let sampler = Sampler::start(None);
         for _ in 0..3 {
+            // The wait that is counted.
             thread::spawn(|| thread::sleep(Duration::from_millis(1))).join().unwrap();
         }
         let resources = sampler.finish();

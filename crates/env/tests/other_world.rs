@@ -294,6 +294,7 @@ fn the_same_program_runs_the_same_way() {
 #[test]
 fn who_is_too_slow_is_dropped_and_who_panics_is_named() {
     let outcome = SmallWorld::new().run(async {
+        // In the time of the run.
         let slow = task::spawn(time::sleep(Duration::from_secs(9)));
         let late = time::timeout(Duration::from_secs(1), slow).await.is_err();
         let kept = time::timeout(Duration::from_secs(1), async { 7 }).await;

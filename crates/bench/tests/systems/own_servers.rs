@@ -134,6 +134,7 @@ fn shows_a_freeze(system: &str, protocol: EchoProtocol) {
         // The first 100 are the warm-up: all of the stall lies behind it, and before the end.
         until_answers(&server, 200);
         server.freeze(true);
+        // The stall that is measured.
         std::thread::sleep(Duration::from_millis(400));
         server.freeze(false);
         server

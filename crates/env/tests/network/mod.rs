@@ -53,6 +53,7 @@ impl Network {
 
     pub(crate) async fn connect(self: &Arc<Self>, address: &str) -> io::Result<Arc<dyn Socket>> {
         let there = parse(address)?;
+        // In the time of the run.
         time::sleep(self.latency).await;
         let queue = self.ports.lock().unwrap().get(&there).cloned().ok_or(ErrorKind::ConnectionRefused)?;
         let here = SocketAddr::new(there.ip(), 0);

@@ -94,6 +94,7 @@ async fn slow_proxy(to: SocketAddr) -> SocketAddr {
         let mut bytes = vec![0; 200_000];
         while let Ok(count @ 1..) = near_reader.read(&mut bytes).await {
             far_writer.write_all(&bytes[..count]).await.unwrap();
+            // As a link of 4 MB/s does.
             time::sleep(Duration::from_secs_f64(count as f64 / 4e6)).await;
         }
     });

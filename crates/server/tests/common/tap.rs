@@ -153,6 +153,7 @@ impl Tap {
         }
         let delay = if is_log { state.delay } else { Duration::ZERO };
         drop(state);
+        // As a slow disk does.
         std::thread::sleep(delay);
     }
 }

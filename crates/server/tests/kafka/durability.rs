@@ -347,6 +347,7 @@ async fn a_disk_without_room_for_checkpoints_takes_what_fits() {
     for number in 0..30 {
         let answer = client.produce_to("strict", 0, -1, numbered(number, 1, 100)).await;
         assert_eq!((answer.error_code, answer.base_offset), (0, number.cast_signed()));
+        // A checkpoint is due in between.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(server.get("/healthz").await.0, 200);

@@ -1,9 +1,9 @@
 //! Classic groups and offsets over the wire: every version of every API, restarts, and what is refused.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::rig::eventually;
-use crate::common::{Client, TestServer};
+use crate::common::{Client, PATIENCE, TestServer};
 use bytes::Bytes;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
@@ -344,11 +344,13 @@ async fn a_group_that_is_rebalanced_shows_what_its_members_have() {
     let named = second.call(9, &join("g", "")).await.member_id;
     second.send(9, &join("g", &named)).await;
     let request = DescribeGroupsRequest { groups: vec!["g".to_owned()], ..Default::default() };
+    let deadline = Instant::now() + PATIENCE;
     let group = loop {
         let group = client.call(6, &request).await.groups.remove(0);
         if group.members.len() == 2 {
             break group;
         }
+        assert!(Instant::now() < deadline, "{} members", group.members.len());
         tokio::time::sleep(Duration::from_millis(5)).await;
     };
     assert_eq!((group.group_state.as_str(), group.protocol_data.as_str()), ("PreparingRebalance", ""));
@@ -393,8 +395,9 @@ async fn a_join_that_waits_holds_nobody_else_up_and_ends_with_the_other_members(
         (second, answer)
     });
     // The leader learns of it by its heartbeats.
-    let mut code = 0;
+    let (mut code, deadline) = (0, Instant::now() + PATIENCE);
     while code == 0 {
+        assert!(Instant::now() < deadline, "the leader is not told");
         tokio::time::sleep(Duration::from_millis(5)).await;
         code = leader.call(4, &heartbeat("g", &first)).await.error_code;
     }

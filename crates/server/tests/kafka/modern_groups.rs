@@ -399,6 +399,7 @@ async fn members_of_a_share_group_get_partitions_once_there_is_state() {
             found = Some(assignment);
             break;
         }
+        // The pause between heartbeats, by which a member asks. Their number is bounded.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let found = found.expect("an assignment");

@@ -303,6 +303,7 @@ async fn a_stop_under_load_keeps_what_was_acknowledged() {
         fetch.topics[0].partitions[0].fetch_offset = 0;
         (fetch.max_wait_ms, fetch.min_bytes) = (60_000, i32::MAX);
         waiting.send(12, &fetch).await;
+        // Nobody tells when a fetch waits. One that comes later is judged as well, by less.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let before = Instant::now();
         server.restart().await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common;
 use crate::common::rig::{SCRUBBING, damage_second_batch, eventually, now};
-use crate::common::{Client, TestServer, error};
+use crate::common::{Client, PATIENCE, TestServer, error};
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
 };
@@ -268,11 +268,13 @@ async fn waiting_members_wake_for_new_and_for_released_records() {
     let mut ben = Member::new(&server, "ben", topic).await;
     let began = Instant::now();
     let (got, _) = tokio::join!(anna.fetch(20_000), async {
+        // Nobody tells when a fetch waits. One that comes later gets the same.
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.produce("jobs", 0, &[1, 2]).await
     });
     assert_eq!(got, [(0, 1, 1)]);
     let (got, code) = tokio::join!(ben.fetch(20_000), async {
+        // The same.
         tokio::time::sleep(Duration::from_millis(100)).await;
         anna.say(&[(1, 1, &[RELEASE])]).await
     });
@@ -352,6 +354,7 @@ async fn a_member_that_goes_away_leaves_its_records_to_others() {
     assert_eq!(anna.fetch(0).await, [(0, 2, 1)]);
     let mut ben = Member::new(&server, "ben", topic).await;
     let (got, ()) = tokio::join!(ben.fetch(20_000), async {
+        // Nobody tells when a fetch waits. One that comes later gets the same.
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(anna);
     });
@@ -567,8 +570,9 @@ async fn join_and_leave(client: &mut Client, topic: [u8; 16]) {
         subscribed_topic_names: Some(vec!["jobs".to_owned()]),
         ..Default::default()
     };
-    let mut assigned = Vec::new();
+    let (mut assigned, deadline) = (Vec::new(), Instant::now() + PATIENCE);
     while !assigned.contains(&topic) {
+        assert!(Instant::now() < deadline, "{assigned:?}");
         let answer = client.call(1, &request).await;
         assert_eq!(error(answer.error_code), ErrorCode::None, "{:?}", answer.error_message);
         request.member_epoch = answer.member_epoch;

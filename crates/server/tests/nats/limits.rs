@@ -91,6 +91,7 @@ async fn a_slow_reader_that_keeps_reading_gets_everything() {
         let Some(Said::Message { payload, .. }) = slow.next().await else { panic!("cut at {number}") };
         assert_eq!(payload[..4], number.to_be_bytes());
         if number % 100 == 0 {
+            // A reader that stops now and then.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

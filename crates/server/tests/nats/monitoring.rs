@@ -239,6 +239,7 @@ async fn silent_connections_make_way_for_probes() {
         while !silent.is_empty() {
             silent.remove(0);
             silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
+            // Connections come and go at this pace.
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     });

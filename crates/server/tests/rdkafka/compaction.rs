@@ -92,6 +92,7 @@ fn produce(server: &TestServer, topic: &str, records: std::ops::Range<usize>, co
         let mut record = record;
         while let Err((error, back)) = producer.send(record) {
             assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::QueueFull), "{error}");
+            // Until its queue has room.
             std::thread::sleep(Duration::from_millis(5));
             record = back;
         }

@@ -108,6 +108,7 @@ async fn play(rounds: &[&[Protocol]]) {
             let record = FutureRecord::<[u8], _>::to("work").partition(partition).payload(payload.as_bytes());
             producer.send(record, PATIENCE).await.expect("acknowledged");
             sent += 1;
+            // Records come all the time while members come and go.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::task::spawn_blocking(|| going.into_iter().for_each(Worker::end)).await.expect("no panic");

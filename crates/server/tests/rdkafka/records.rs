@@ -167,6 +167,7 @@ async fn a_consumer_reads_while_a_producer_writes() {
             let record = FutureRecord::<[u8], [u8]>::to("t").payload(&payload);
             sending.push(producer.send_result(record).expect("there is room in the queue"));
             if number % 50 == 0 {
+                // So that there are many requests.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }

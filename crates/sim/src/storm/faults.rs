@@ -88,6 +88,13 @@ enum Harm {
     Misdirected(Rule),
 }
 
+/// What a fault takes for good of what was acknowledged.
+enum Takes {
+    Nothing,
+    OneCopy,
+    All,
+}
+
 #[derive(Clone, Debug)]
 struct Fault {
     at: Duration,
@@ -122,9 +129,9 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// For so many computers, from `begin` to `end`; without those that `mask` leaves out.
-    pub(super) fn new(mut rng: Rng, computers: usize, begin: Duration, end: Duration, mask: &Mask) -> Self {
-        let (mut left, mut at) = (Vec::new(), begin);
+    /// From `begin` to `end`; without those that `mask` leaves out.
+    pub(super) fn new(mut rng: Rng, site: &Site, begin: Duration, end: Duration, mask: &Mask) -> Self {
+        let (mut left, mut at, computers) = (Vec::new(), begin, site.computers.len());
         loop {
             at += Duration::from_millis(rng.between(BETWEEN_MS.0, BETWEEN_MS.1));
             if at >= end {
@@ -166,11 +173,11 @@ impl Faults {
         self.mend(site, now);
         while self.left.last().is_some_and(|(_, fault)| fault.at <= now) {
             let Some((number, fault)) = self.left.pop() else { return };
-            match fault.what {
+            match fault.what.takes(site) {
+                Takes::Nothing => self.begin(site, number, &fault, now),
                 // A cluster of one node has nothing else.
-                What::Harm { .. } if site.computers.len() == 1 => {}
-                What::Harm { .. } => self.postponed.push((number, fault)),
-                _ => self.begin(site, number, &fault, now),
+                Takes::OneCopy if site.computers.len() > 1 => self.postponed.push((number, fault)),
+                Takes::OneCopy | Takes::All => {}
             }
         }
         if !self.postponed.is_empty() && self.operators.see_all_whole(site) {
@@ -335,6 +342,20 @@ impl What {
             92..95 => Self::Harm { computer, harm: Harm::DiskLost },
             95..98 => Self::Harm { computer, harm: Harm::BitRot },
             _ => Self::Harm { computer, harm: Harm::Misdirected(misdirected(rng)) },
+        }
+    }
+
+    /// What it takes for good of what was acknowledged.
+    fn takes(&self, site: &Site) -> Takes {
+        match self {
+            Self::CrashOfAll { .. } if site.habits.relaxes_old => Takes::All,
+            Self::Crash { mode: CrashMode::LoseAll | CrashMode::Random, .. } | Self::PowerFails { .. }
+                if site.habits.relaxes_old =>
+            {
+                Takes::OneCopy
+            }
+            Self::Harm { .. } => Takes::OneCopy,
+            _ => Takes::Nothing,
         }
     }
 

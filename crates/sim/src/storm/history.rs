@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::Offset;
 
-use super::site::{Keeps, TOPIC};
+use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
 
 /// Each client has so many batches or transactions acknowledged once faults have ended.
@@ -86,7 +86,7 @@ pub(super) struct History {
     topics: BTreeMap<usize, &'static str>,
     /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
     deleted: (i64, i64),
-    compacts_data: bool,
+    habits: Habits,
     /// What was written to and read from the topics that have transactions.
     pub(super) partitions: Partitions,
     /// What should not have happened, found on the way.
@@ -114,9 +114,9 @@ pub(super) struct History {
 pub(super) struct SharedHistory(Arc<Mutex<History>>);
 
 impl SharedHistory {
-    /// Nothing yet. `compacts_data`: see [`Keeps::of`].
-    pub(super) fn new(compacts_data: bool) -> Self {
-        Self(Arc::new(Mutex::new(History { compacts_data, ..History::default() })))
+    /// Nothing yet.
+    pub(super) fn new(habits: Habits) -> Self {
+        Self(Arc::new(Mutex::new(History { habits, ..History::default() })))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, History> {
@@ -145,7 +145,7 @@ impl History {
     }
 
     pub(super) fn keeps(&self, topic: &str) -> Keeps {
-        Keeps::of(topic, self.compacts_data)
+        Keeps::of(topic, self.habits)
     }
 
     /// All that a client writes goes to this topic.

@@ -141,7 +141,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
     let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
     let site = Site::new(nodes, &mut rng);
-    let history = SharedHistory::new(site.compacts_data);
+    let history = SharedHistory::new(site.habits);
     let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
     let mut faults = None;
     let played = storm.play(options, rng, nodes, &mut faults);
@@ -178,7 +178,7 @@ impl Storm {
         self.site.client.enter(|| clients::spawn_all(nodes, &self.history, followers_answer, protocol));
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
-        let faults = Faults::new(rng.fork(), self.site.computers.len(), begin, end, &options.mask);
+        let faults = Faults::new(rng.fork(), &self.site, begin, end, &options.mask);
         let faults = struck.insert(faults);
         while self.site.universe.now() < end {
             self.site.universe.run_for(LOOK);
@@ -271,7 +271,7 @@ impl Storm {
         let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
         let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("there are few");
-        let settings = topic_settings(topic, self.site.compacts_data);
+        let settings = topic_settings(topic, self.site.habits);
         let creating = create(node, topic, partitions, replicas, settings);
         let created = self.site.universe.run(computer.machine(), creating);
         created.map_err(|stalled| stalled.to_string())?

@@ -48,12 +48,11 @@ pub(super) enum Keeps {
 }
 
 impl Keeps {
-    /// What a topic keeps. In some runs the data are compacted.
-    pub(super) fn of(topic: &str, compacts_data: bool) -> Self {
+    pub(super) fn of(topic: &str, habits: Habits) -> Self {
         match topic {
             OLD_TOPIC => Self::Young,
             COMPACTED_TOPIC => Self::Latest,
-            DATA_TOPIC if compacts_data => Self::Committed,
+            DATA_TOPIC if habits.compacts_data => Self::Committed,
             _ => Self::All,
         }
     }
@@ -98,6 +97,9 @@ const RETENTION_CHECK_INTERVAL_MS: u64 = 300;
 /// Between two looks for what is to be compacted.
 const CLEANER_BACKOFF_MS: u64 = 200;
 
+/// In so many runs some topic is relaxed.
+const RELAXED_PERCENT: u64 = 25;
+
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
 
@@ -112,8 +114,16 @@ pub(super) struct Site {
     pub(super) starts: Vec<u32>,
     /// Replicas that follow answer consumers.
     pub(super) followers_answer: bool,
+    pub(super) habits: Habits,
+}
+
+/// What topics are like, in this run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Habits {
     /// The data are compacted.
     pub(super) compacts_data: bool,
+    /// Old records were acknowledged before they were synced: a loss of power is harm.
+    pub(super) relaxes_old: bool,
 }
 
 impl Site {
@@ -123,8 +133,9 @@ impl Site {
         let one = |number| Computer::new(&network, number, rng.next_u64());
         let computers: Vec<_> = (1..=nodes).map(one).collect();
         let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
-        let (followers_answer, compacts_data) = (rng.percent(50), rng.percent(50));
-        Self { universe, network, computers, client, starts, followers_answer, compacts_data }
+        let followers_answer = rng.percent(50);
+        let habits = Habits { compacts_data: rng.percent(50), relaxes_old: rng.percent(RELAXED_PERCENT) };
+        Self { universe, network, computers, client, starts, followers_answer, habits }
     }
 
     /// The number of a computer. The clients' comes behind the others.
@@ -191,15 +202,18 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
 }
 
 /// What a topic is created with.
-pub(super) fn topic_settings(topic: &str, compacts_data: bool) -> Vec<(String, Option<String>)> {
+pub(super) fn topic_settings(topic: &str, habits: Habits) -> Vec<(String, Option<String>)> {
     let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
     if [TOPIC, DATA_TOPIC].contains(&topic) {
         settings.push(("tailrace.subjects", format!("{topic}.>")));
     }
+    if topic == OLD_TOPIC && habits.relaxes_old {
+        settings.push(("flush.messages", i64::MAX.to_string()));
+    }
     if topic == OLD_TOPIC {
         settings.push(("retention.bytes", RETENTION_BYTES.to_string()));
     }
-    if Keeps::of(topic, compacts_data).is_compacted() || INTERNAL_TOPICS.contains(&topic) {
+    if Keeps::of(topic, habits).is_compacted() || INTERNAL_TOPICS.contains(&topic) {
         settings.push(("cleanup.policy", "compact".to_owned()));
         settings.push(("min.cleanable.dirty.ratio", "0.01".to_owned()));
     }

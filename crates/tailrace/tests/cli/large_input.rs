@@ -72,9 +72,9 @@ fn a_crash_of_the_server_loses_and_doubles_nothing() {
     let mut stdin = producer.stdin.take().unwrap();
     let sent = input.clone();
     let writing = std::thread::spawn(move || {
-        // In pieces, so that the crashes fall between.
         for piece in sent.chunks(150_000) {
             stdin.write_all(piece).unwrap();
+            // So that the crashes fall between the pieces.
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
     });

@@ -75,6 +75,7 @@ fn consuming_begins_at_an_offset_a_time_or_the_end() {
     let (_dir, server) = start();
     server.create("t", 1);
     server.produce("t", &[], b"0\n1\n2\n");
+    // So that what follows has a later timestamp.
     std::thread::sleep(std::time::Duration::from_millis(20));
     server.produce("t", &[], b"3\n4\n");
     let stamps = server.consume_text("t", &["-f", r"%T\n"]);

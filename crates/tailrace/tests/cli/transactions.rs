@@ -243,6 +243,7 @@ fn committed_records_are_there_after_compaction_has_removed_an_abort_marker_and_
     until("the marker is gone", || {
         number += 1;
         server.produce("orders", &["--key", &format!("k{number}")], format!("{value}\n").as_bytes());
+        // A few rounds may pass before the next record: only the last segment is left alone.
         std::thread::sleep(std::time::Duration::from_millis(300));
         aborted(&server) == 0
     });

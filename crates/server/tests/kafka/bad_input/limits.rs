@@ -88,6 +88,7 @@ async fn large_requests_at_once_share_a_bounded_memory() {
         while let Some(done) = tasks.try_join_next() {
             done.expect("every request is answered");
         }
+        // Between two looks.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     // One frame at a time may go beyond the bound.
@@ -198,6 +199,7 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     }
     let trickle = tokio::spawn(async move {
         while lazy[0].write_all(&[0; 100]).await.is_ok() && lazy[1].write_all(&[0; 100]).await.is_ok() {
+            // It never ends, and is never silent for long.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });

@@ -44,6 +44,7 @@ async fn a_slow_request_is_read_if_it_keeps_its_time() {
     let frame = framed(&good_requests()[4]);
     for part in frame.chunks(frame.len() / 4) {
         stream.write_all(part).await.expect("it is taken");
+        // A slow writer.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(stream.read_i32().await.expect("an answer") > 0);
@@ -115,6 +116,7 @@ async fn a_client_that_reads_slowly_gets_everything() {
     assert!(left > 5_400_000);
     let mut buffer = vec![0; 256 * 1024];
     while left > 0 {
+        // A slow reader.
         tokio::time::sleep(Duration::from_millis(60)).await;
         let read = slow.stream().read(&mut buffer).await.expect("it is not cut off");
         assert!(read > 0, "it is not cut off");
@@ -248,6 +250,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
         }
         (frame.len(), to)
     });
+    // A server that reads on in spite of it has read everything by then.
     tokio::time::sleep(Duration::from_millis(700)).await;
     let received = server.metric("tailrace_kafka_received_bytes_total").await;
     for _ in 0..=requests {

@@ -80,6 +80,7 @@ impl Player<'_> {
             }
             Act::OneOf(names, expected) => self.share(1, names, expected)?,
             Act::Share(count, names, expected) => self.share(*count, names, expected)?,
+            // The script says how long.
             Act::Waits(duration) => std::thread::sleep(*duration),
             Act::LameDuck => self.stage.lame_duck(),
         }
