@@ -24,6 +24,8 @@ const USAGE: &str =
        campaign noticed nodes|cluster|group FIRST_SEED SEEDS
        campaign trace nodes SEED STORM_MS debug|info|warn [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
+/// What the time of runs is counted as.
+const SIMULATED_MS: &str = "milliseconds of simulated time";
 /// From this many seeds on, every fault and every rare state must have come up.
 const SEEDS_OF_RARE: u64 = 100;
 /// A deliberate bug must be noticed within this many seeds.
@@ -72,6 +74,7 @@ struct Campaign {
     mask: Mask,
     next: AtomicU64,
     found: Mutex<Found>,
+    begun: Instant,
 }
 
 #[derive(Default)]
@@ -109,7 +112,7 @@ impl Campaign {
         let [first, seeds, storm_ms] = numbers[..] else { return None };
         let mask = mask(&arguments[4..])?;
         let (next, end) = (AtomicU64::new(first), first.saturating_add(seeds));
-        Some(Self { kind, first, end, storm_ms, mask, next, found: Mutex::default() })
+        Some(Self { kind, first, end, storm_ms, mask, next, found: Mutex::default(), begun: Instant::now() })
     }
 
     fn run(self) -> ExitCode {
@@ -145,7 +148,7 @@ impl Campaign {
     }
 
     fn watch(&self) {
-        let begun = Instant::now();
+        let begun = self.begun;
         let mut told = begun;
         loop {
             thread::sleep(Duration::from_millis(50));
@@ -164,10 +167,17 @@ impl Campaign {
     }
 
     fn tell(self) -> ExitCode {
+        let took = self.begun.elapsed().as_secs_f64();
         let Ok(found) = self.found.into_inner() else { return ExitCode::FAILURE };
         println!("{:?}: {} seeds, each twice, {} ms of faults each:", self.kind, found.done, self.storm_ms);
         for (what, times) in &found.counts {
             println!("{times:>10}  {what}");
+        }
+        print!("{:.0} s, {:.1} seeds a minute", took, found.done as f64 * 60.0 / took);
+        match found.counts.get(SIMULATED_MS) {
+            // Each ran twice.
+            Some(ms) => println!(", {:.1} simulated seconds a second", *ms as f64 * 2.0 / 1_000.0 / took),
+            None => println!(),
         }
         for (seed, failure) in &found.failures {
             println!("FAILED seed {seed}: {}", failure.anomaly);
@@ -220,7 +230,7 @@ fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(
             let report = storm::run(&options)?;
             let mut counts = report.counts;
             let ms = u64::try_from(report.took.as_millis()).expect("a run takes minutes at most");
-            counts.extend([("milliseconds of simulated time", ms)]);
+            counts.extend([(SIMULATED_MS, ms)]);
             Ok((counts, report.trace))
         }
     };

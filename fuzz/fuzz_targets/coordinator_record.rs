@@ -1,0 +1,73 @@
+//! Any bytes as the log of a coordinator: of groups, of transactions, or of the state of share groups. Replaying them must not panic,
+//! nor must what follows when time passes; and a coordinator must understand what one writes.
+//!
+//! The first byte says which coordinator. Of each record there is a byte of the key's length, the key, a byte of the value's length,
+//! or 255 for none, and the value.
+//!
+//! Run: `cargo +nightly fuzz run coordinator_record -- -max_len=4096 -rss_limit_mb=512`
+
+#![no_main]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use tailrace_coordination::coordinator::{Coordinator, Effects, Moment, Replayed};
+use tailrace_coordination::groups::GroupCoordinator;
+use tailrace_coordination::share::ShareCoordinator;
+use tailrace_coordination::transactions::TransactionCoordinator;
+use tailrace_metadata::{Controller, MetadataImage};
+use tailrace_types::{Offset, TimestampMs};
+
+/// How often time passes.
+const TICKS: usize = 8;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, log)) = data.split_first() else { return };
+    let image = Controller::new(BTreeMap::new()).expect("nothing is set").image();
+    match kind % 3 {
+        0 => play(GroupCoordinator::new, log, &image),
+        1 => play(TransactionCoordinator::new, log, &image),
+        _ => play(ShareCoordinator::new, log, &image),
+    }
+});
+
+fn play<C: Coordinator>(new: fn() -> C, mut log: &[u8], image: &Arc<MetadataImage>) {
+    let (mut coordinator, mut offset) = (new(), Offset(0));
+    while let Some((key, value, rest)) = record(log) {
+        let _ = coordinator.replay(replayed(key, value, offset));
+        (log, offset) = (rest, offset.plus(1));
+    }
+    let mut now = TimestampMs(1_700_000_000_000);
+    let mut effects = coordinator.loaded(&Moment { now, image });
+    for _ in 0..TICKS {
+        understand(new(), &effects);
+        let Some(deadline) = coordinator.deadline() else { return };
+        now = TimestampMs(now.0.max(deadline.0));
+        effects = coordinator.tick(&Moment { now, image });
+    }
+}
+
+/// What it writes, a new one reads.
+fn understand<C: Coordinator>(mut reader: C, effects: &Effects<C>) {
+    for record in effects.appends.iter().flat_map(|append| &append.records) {
+        let read = reader.replay(replayed(&record.key, record.value.as_deref(), Offset(0)));
+        assert_eq!(read, Ok(()), "{record:?}");
+    }
+}
+
+fn replayed<'a>(key: &'a [u8], value: Option<&'a [u8]>, offset: Offset) -> Replayed<'a> {
+    Replayed::Record { key, value, timestamp: TimestampMs(1_700_000_000_000), offset, producer: None }
+}
+
+/// The next record of a log, and what comes behind it.
+fn record(log: &[u8]) -> Option<(&[u8], Option<&[u8]>, &[u8])> {
+    let (key_bytes, rest) = log.split_first()?;
+    let (key, rest) = rest.split_at_checked((*key_bytes).into())?;
+    let (value_bytes, rest) = rest.split_first()?;
+    if *value_bytes == u8::MAX {
+        return Some((key, None, rest));
+    }
+    let (value, rest) = rest.split_at_checked((*value_bytes).into())?;
+    Some((key, Some(value), rest))
+}

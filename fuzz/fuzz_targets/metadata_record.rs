@@ -1,0 +1,26 @@
+//! Any lines as records of the metadata log. Decoding and applying them must not panic; what was decoded must encode to a record that
+//! decodes to the same; and what records lead to must follow from the snapshot of it.
+//!
+//! Run: `cargo +nightly fuzz run metadata_record -- -max_len=4096 -rss_limit_mb=512`
+
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::fuzz_target;
+use tailrace_metadata::{Controller, MetadataRecord};
+
+fuzz_target!(|data: &[u8]| {
+    let mut controller = Controller::new(BTreeMap::new()).expect("nothing is set");
+    for line in data.split(|byte| *byte == b'\n') {
+        let Ok(record) = MetadataRecord::decode(line) else { continue };
+        assert_eq!(MetadataRecord::decode(&record.encode()).as_ref(), Ok(&record));
+        // One that contradicts what was before it is refused.
+        let _ = controller.apply(&record);
+    }
+    let (mut again, snapshot) = (controller.anew(), controller.snapshot_records());
+    for record in &snapshot {
+        assert_eq!(again.apply(record).map_err(|error| error.to_string()), Ok(()), "{record:?}");
+    }
+    assert_eq!(again.snapshot_records(), snapshot);
+});
