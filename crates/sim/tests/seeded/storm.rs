@@ -1,20 +1,28 @@
-//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many.
+//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise one seed is the day's.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::SystemTime;
 
 use tailrace_sim::Mask;
 use tailrace_sim::storm::{self, StormOptions};
 
-const SEEDS: u64 = 3;
+/// Seeds that are always played.
+const SEEDS: u64 = 2;
+
+/// Where seeds of days begin.
+const DAYS: u64 = 1_000_000;
+
 const STORM_MS: u64 = 3_000;
 
 #[test]
 fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
     let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds = match number("TAILRACE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TAILRACE_SEEDS").unwrap_or(SEEDS),
+    let seeds: Vec<u64> = match (number("TAILRACE_SEED"), number("TAILRACE_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, Some(seeds)) => (0..seeds).collect(),
+        (None, None) => (0..SEEDS).chain([DAYS + today()]).collect(),
     };
+    eprintln!("seeds {seeds:?}");
     let mut counts = BTreeMap::new();
     for seed in seeds {
         let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
@@ -29,6 +37,12 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
         counts.get("a batch was acknowledged").is_some_and(|times| *times > 0),
         "nothing was acknowledged"
     );
+}
+
+/// In days since 1970.
+fn today() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since_1970.expect("the clock is right").as_secs() / 86_400
 }
 
 /// A leader writes a batch and then not its index, and stops: the next start finds the batch.
