@@ -95,6 +95,13 @@ pub trait Disk: Clone + Send + Sync + 'static {
     /// `EIO` and the like. Not to be retried.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
+    /// Makes everything durable that was written to the file system of `path` so far, by whichever process: syncfs(2). What a process
+    /// reads that another one wrote before it was killed may be in the page cache only, and a vote that was read is a vote.
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync_data`].
+    fn sync_fs(&self, path: &Path) -> io::Result<()>;
+
     /// Bytes that an unprivileged writer may still use on the file system of `path`.
     ///
     /// # Errors

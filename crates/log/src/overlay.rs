@@ -158,6 +158,10 @@ impl<D: Disk> Disk for Overlay<D> {
         Ok(())
     }
 
+    fn sync_fs(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         self.0.disk.free_bytes(path)
     }

@@ -80,6 +80,10 @@ impl Disk for RealDisk {
         File::open(path)?.sync_all()
     }
 
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(path)?)?)
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         let stat = rustix::fs::statvfs(path)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))

@@ -65,6 +65,8 @@ impl DataFolder {
             make_durable_folder(&path)?;
             Some(DataDirLock::acquire(&path)?)
         };
+        // A node that was killed may have left what no sync has covered. What is read here is relied on.
+        disk.sync_fs(&path).map_err(|error| folder_error("sync", &path, &error))?;
         let own = Own::open(&disk, &path, config.node())?;
         Ok(Self { path, disk, lock, own })
     }

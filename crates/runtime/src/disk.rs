@@ -101,6 +101,10 @@ impl Disk for LocalDisk {
         self.0.sync_dir(path)
     }
 
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        self.0.sync_fs(path)
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         self.0.free_bytes(path)
     }

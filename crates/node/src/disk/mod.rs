@@ -58,6 +58,7 @@ trait AnyDisk: Send + Sync {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    fn sync_fs(&self, path: &Path) -> io::Result<()>;
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
@@ -96,6 +97,10 @@ impl<D: Disk> AnyDisk for D {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         Disk::sync_dir(self, path)
+    }
+
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        Disk::sync_fs(self, path)
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -194,6 +199,10 @@ impl Disk for NodeDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.refusals.note(self.disk.sync_dir(path))
+    }
+
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        self.refusals.note(self.disk.sync_fs(path))
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {

@@ -154,6 +154,10 @@ impl Disk for WatchedDisk {
         self.watcher.sync(path, &mut || self.real.sync_dir(path))
     }
 
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        self.watcher.sync(path, &mut || self.real.sync_fs(path))
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         self.real.free_bytes(path)
     }

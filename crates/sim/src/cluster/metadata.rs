@@ -1,9 +1,10 @@
 //! Group 0 as every node follows it, and the partitions of a node brought in line with it: what the server's controller shell does.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-use tailrace_log::{LogError, LogStore, PartitionIdentity};
+use tailrace_log::{Disk, LogError, LogStore, PartitionIdentity};
 use tailrace_metadata::{Command, Controller, METADATA_TOPIC, MetadataImage, MetadataRecord, TopicImage};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
 use tailrace_replication::raft::{Replica, ReplicaId, owner};
@@ -12,7 +13,7 @@ use tailrace_types::{
     NodeId, Offset, PartitionId, RaftGroup, TimestampMs, TopicId, TopicName, TopicPartition,
 };
 
-use super::node::{Membership, Running, Slot, folder, replica_options, small_segments};
+use super::node::{DATA, Membership, Running, Slot, folder, replica_options, small_segments};
 use super::options::{Bug, CONTROLLER};
 use super::sim::Sim;
 use super::upkeep::Upkeep;
@@ -97,7 +98,11 @@ impl World {
         let identity = PartitionIdentity { topic_id: CONTROLLER.topic, topic_partition: id.clone() };
         let options = replica_options(replica, founders.clone(), seed);
         let config = small_segments(1 << 16);
-        let opened = Replica::open(&store, &folder(&id), &identity, config, STRICT, options, now);
+        // As a node does before it reads anything.
+        let synced = node.disk.sync_fs(Path::new(DATA));
+        let opened = synced
+            .map_err(|error| LogError::io("sync", Path::new(DATA), error))
+            .and_then(|()| Replica::open(&store, &folder(&id), &identity, config, STRICT, options, now));
         let (core, recovery) = match opened {
             Ok(opened) => opened,
             Err(error) => return self.metadata_is_offline(number, &error),

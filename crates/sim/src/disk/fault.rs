@@ -20,6 +20,8 @@ pub enum OpKind {
     SyncAll,
     /// fsync of a folder.
     SyncDir,
+    /// Syncing a whole file system.
+    SyncFs,
     /// Reserving blocks.
     Preallocate,
     /// Setting a length.
@@ -99,7 +101,9 @@ impl Faults {
                 (Effect::ShortWriteEio, OpKind::Write) => Verdict::ShortWrite(EIO),
                 (Effect::ShortWriteEnospc, OpKind::Write) => Verdict::ShortWrite(ENOSPC),
                 (Effect::Misdirected, OpKind::Write) => Verdict::Misdirect,
-                (Effect::Lie, OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir) => Verdict::Lie,
+                (Effect::Lie, OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir | OpKind::SyncFs) => {
+                    Verdict::Lie
+                }
                 _ => Verdict::Pass,
             };
         }

@@ -19,6 +19,7 @@ use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
 use crate::Rng;
 pub use fault::{Effect, OpKind, Rule};
 use fault::{Faults, Verdict};
+use file::Inode;
 use folder::{Folder, Node};
 use state::State;
 pub use state::{CrashMode, Op, Stats};
@@ -79,7 +80,7 @@ impl SimDisk {
     }
 
     /// True if some rule may have an effect yet.
-    pub fn awaits_faults(&self) -> bool {
+    pub(crate) fn awaits_faults(&self) -> bool {
         self.lock().faults.rules.iter().any(|rule| rule.times > 0)
     }
 
@@ -165,7 +166,7 @@ impl Stats {
                 self.writes += 1;
                 self.bytes_written += op.bytes;
             }
-            OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir => self.syncs += 1,
+            OpKind::SyncData | OpKind::SyncAll | OpKind::SyncDir | OpKind::SyncFs => self.syncs += 1,
             _ => {}
         }
     }
@@ -237,6 +238,16 @@ impl Disk for SimDisk {
             let folder = state.folder(path)?;
             if verdict != Verdict::Lie {
                 state.folders[folder].sync();
+            }
+            Ok(())
+        })
+    }
+
+    fn sync_fs(&self, path: &Path) -> io::Result<()> {
+        self.perform(op(OpKind::SyncFs, path), |state, verdict| {
+            if verdict != Verdict::Lie {
+                state.inodes.iter_mut().for_each(Inode::sync);
+                state.folders.iter_mut().for_each(Folder::sync);
             }
             Ok(())
         })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailrace_log::{Disk, LogStore, PartitionIdentity};
+use tailrace_log::{Disk, LogError, LogStore, PartitionIdentity};
 use tailrace_replication::raft::{Members, Replica, ReplicaId, ReplicaOptions};
 use tailrace_replication::{Durability, Policy, SyncTicket};
 use tailrace_types::{PartitionId, TimestampMs, TopicId, TopicName, TopicPartition};
@@ -149,8 +149,11 @@ impl World {
             seed,
         };
         let config = self.cleanup.config();
+        let (folder, identity) = (Path::new("/data/t-0"), identity()?);
+        // As a node does before it reads anything.
+        let synced = node.disk.sync_fs(folder).map_err(|error| LogError::io("sync", folder, error));
         let opened =
-            Replica::open(&store, Path::new("/data/t-0"), &identity()?, config, STRICT, options, now);
+            synced.and_then(|()| Replica::open(&store, folder, &identity, config, STRICT, options, now));
         match opened {
             Ok((mut replica, _)) => {
                 if let Some(Bug::Replicas(bug)) = self.bug {

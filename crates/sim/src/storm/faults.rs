@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tailrace_log::Disk;
 
+use super::aim::{Aim, Target};
 use super::operators::Operators;
 use super::site::{DATA_FOLDER, Site};
 use crate::disk::{CrashMode, Effect, OpKind, Rule, SimDisk};
-use crate::mask::Mask;
+use crate::mask::{AIMED_FROM, Mask};
 use crate::rng::Rng;
 
 /// Most time between two faults.
@@ -49,6 +50,10 @@ enum What {
         from: usize,
         to: usize,
         is_both: bool,
+    },
+    /// A leader and all others do not hear of each other.
+    CutOff {
+        computer: usize,
     },
     Reset {
         one: usize,
@@ -123,6 +128,10 @@ pub(super) struct Faults {
     /// Harm that waits until everything is whole: with two copies of three gone nothing is promised.
     postponed: Vec<(usize, Fault)>,
     operators: Operators,
+    aim: Option<Aim>,
+    /// How often it was aimed.
+    aimed: usize,
+    mask: Mask,
     rng: Rng,
     told: Vec<(usize, String)>,
     counts: BTreeMap<&'static str, u64>,
@@ -151,6 +160,9 @@ impl Faults {
             off: BTreeSet::new(),
             postponed: Vec::new(),
             operators: Operators::default(),
+            aim: Aim::draw(rng.fork()),
+            aimed: 0,
+            mask: mask.clone(),
             rng,
             told: Vec::new(),
             counts: BTreeMap::new(),
@@ -171,6 +183,7 @@ impl Faults {
     pub(super) fn strike(&mut self, site: &mut Site) {
         let now = site.universe.now();
         self.mend(site, now);
+        self.aim(site);
         while self.left.last().is_some_and(|(_, fault)| fault.at <= now) {
             let Some((number, fault)) = self.left.pop() else { return };
             match fault.what.takes(site) {
@@ -182,6 +195,20 @@ impl Faults {
         }
         if !self.postponed.is_empty() && self.operators.see_all_whole(site) {
             self.harm(site);
+        }
+    }
+
+    /// Leaders that were just elected are cut off soon.
+    fn aim(&mut self, site: &Site) {
+        let targets = self.aim.as_mut().map(|aim| aim.take(site)).unwrap_or_default();
+        for Target { computer, at, lasts } in targets {
+            let number = AIMED_FROM + self.aimed;
+            self.aimed += 1;
+            if !self.mask.leaves_out(number) {
+                // The next one is the last of the list.
+                let place = self.left.partition_point(|(_, other)| other.at > at);
+                self.left.insert(place, (number, Fault { at, what: What::CutOff { computer }, lasts }));
+            }
         }
     }
 
@@ -230,6 +257,16 @@ impl Faults {
                 for (from, to) in both.into_iter().take(if is_both { 2 } else { 1 }) {
                     site.network.cut(from, to, true);
                     self.mends.push((until, Mend::Cut(from, to)));
+                }
+            }
+            What::CutOff { computer } => {
+                let own = site.number(computer);
+                for other in (0..site.computers.len()).filter(|other| *other != computer) {
+                    let other = site.number(other);
+                    for (from, to) in [(own, other), (other, own)] {
+                        site.network.cut(from, to, true);
+                        self.mends.push((until, Mend::Cut(from, to)));
+                    }
                 }
             }
             What::Reset { one, other, choice } => {
@@ -367,6 +404,7 @@ impl What {
             Self::Stop { .. } => "a node was stopped",
             Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
             Self::Cut { .. } => "a computer did not hear of another one",
+            Self::CutOff { .. } => "a leader was cut off right after its election",
             Self::Reset { .. } => "a connection was reset",
             Self::Pause { .. } => "a computer stood still",
             Self::Clock { .. } => "a clock was wrong",

@@ -2,6 +2,7 @@
 //!
 //! A run follows from its seed. Faults rage for a while, then they end, every computer is on, and the cluster has to become whole.
 
+mod aim;
 mod clients;
 mod faults;
 mod history;
@@ -48,7 +49,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 38] = [
+pub const RARE: [&str; 39] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -58,6 +59,7 @@ pub const RARE: [&str; 38] = [
     "a connection was reset",
     "a disk was lost",
     "a disk was nearly full",
+    "a leader was cut off right after its election",
     "a member left",
     "a member was fenced off",
     "a message was heard",

@@ -228,3 +228,31 @@ pub(super) fn topic_partition(topic: &str, partition: PartitionId) -> TopicParti
 pub(super) fn replicas_of(topic: &str, nodes: usize) -> usize {
     if topic == TOPIC { nodes } else { nodes.min(REPLICAS) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+    use std::path::Path;
+
+    use tailrace_log::{Disk, DiskFile, OpenMode};
+
+    use super::*;
+    use crate::CrashMode;
+
+    /// It may have been written by a node that was killed before its sync: whoever reads a vote gives it.
+    #[test]
+    fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
+        let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
+        let disk = site.computers[0].disk();
+        disk.create_dir(Path::new(DATA_FOLDER)).expect("it is empty");
+        let left = disk.open(file, OpenMode::Create).expect("it is empty");
+        left.write_all_at(&[IoSlice::new(b"a vote")], 0).expect("there is room");
+        site.computers[0].crash(CrashMode::KeepAll);
+        let content = |site: &Site| site.computers[0].disk().crash(CrashMode::LoseAll).content(file);
+        assert_eq!(content(&site), None, "a loss of power takes it");
+        site.boot(0);
+        site.universe.run_for(Duration::from_secs(10));
+        assert!(site.computers[0].node().is_some(), "{:?}", site.computers[0].failed());
+        assert_eq!(content(&site).as_deref(), Some(&b"a vote"[..]));
+    }
+}
