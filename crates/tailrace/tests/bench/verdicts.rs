@@ -34,10 +34,8 @@ fn no_op_has_one_verdict_and_the_floor_beside_it() {
     ]));
     let found = verdicts(&shown);
     assert_eq!(found.len(), 1, "{shown}");
-    assert!(
-        found[0].starts_with("doubtful: at p50, p75, p90, p99") || found[0].starts_with("INVALID: "),
-        "{shown}"
-    );
+    // How far up depends on what else the machine does.
+    assert!(found[0].starts_with("doubtful: at p50, ") || found[0].starts_with("INVALID: "), "{shown}");
     let floor = shown.lines().find(|line| line.starts_with("floor: ")).unwrap();
     assert!(
         !found[0].contains("p99.9"),
