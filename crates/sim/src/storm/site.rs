@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use crate::CrashMode;
 
-    /// It may have been written by a node that was killed before its sync: whoever reads a vote gives it.
+    /// It may have been written by a node that was killed before its sync. A vote that is read is a vote.
     #[test]
     fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
         let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
