@@ -207,20 +207,7 @@ impl World {
         let after = rng.below(40);
         let Some(node) = self.nodes.get_mut(&number).filter(|node| node.running.is_some()) else { return };
         (node.is_dying, node.is_failing) = (true, true);
-        let kinds = [
-            OpKind::Write,
-            OpKind::SyncData,
-            OpKind::SyncAll,
-            OpKind::SyncDir,
-            OpKind::Rename,
-            OpKind::SetLen,
-            OpKind::Remove,
-        ];
-        for kind in kinds {
-            let after = after / if kind == OpKind::Write { 1 } else { 4 };
-            let (kind, path_ends) = (Some(kind), String::new());
-            node.disk.add_rule(Rule { kind, path_ends, after, times: u64::MAX, effect: Effect::Eio });
-        }
+        Rule::fading(after).for_each(|rule| node.disk.add_rule(rule));
     }
 
     /// A copy is lost, or damaged.

@@ -66,6 +66,26 @@ pub struct Rule {
     pub effect: Effect,
 }
 
+impl Rule {
+    /// From some operation on nothing gets onto the disk any more: so many writes pass, and a quarter as many of each other kind.
+    pub(crate) fn fading(after: u64) -> impl Iterator<Item = Self> {
+        let kinds = [
+            OpKind::Write,
+            OpKind::SyncData,
+            OpKind::SyncAll,
+            OpKind::SyncDir,
+            OpKind::Rename,
+            OpKind::SetLen,
+            OpKind::Remove,
+        ];
+        kinds.into_iter().map(move |kind| {
+            let after = if kind == OpKind::Write { after } else { after / 4 };
+            let (kind, path_ends) = (Some(kind), String::new());
+            Self { kind, path_ends, after, times: u64::MAX, effect: Effect::Eio }
+        })
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Faults {
     pub(super) rules: Vec<Rule>,

@@ -7,7 +7,7 @@ use tailrace_types::{Offset, TimestampMs};
 
 use super::letter::Letter;
 use super::world::{Node, World};
-use crate::{CrashMode, Effect, OpKind, Rule, SimDisk};
+use crate::{CrashMode, Rule, SimDisk};
 
 impl World {
     pub(super) fn receive_request(&mut self, to: u64, request: &ChunkRequest) {
@@ -70,20 +70,7 @@ impl World {
         let after = self.rng.below(40);
         let Some(node) = self.nodes.get_mut(&id).filter(|node| node.replica.is_some()) else { return };
         node.upkeep.is_dying = true;
-        let kinds = [
-            OpKind::Write,
-            OpKind::SyncData,
-            OpKind::SyncAll,
-            OpKind::SyncDir,
-            OpKind::Rename,
-            OpKind::SetLen,
-        ];
-        let kinds = [&kinds[..], &[OpKind::Remove]].concat();
-        for kind in kinds {
-            let (kind, path_ends) = (Some(kind), String::new());
-            let after = after / if kind == Some(OpKind::Write) { 1 } else { 4 };
-            node.disk.add_rule(Rule { kind, path_ends, after, times: u64::MAX, effect: Effect::Eio });
-        }
+        Rule::fading(after).for_each(|rule| node.disk.add_rule(rule));
     }
 }
 

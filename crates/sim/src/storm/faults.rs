@@ -244,7 +244,7 @@ impl Faults {
             }
             What::PowerFails { computer, after } => {
                 let disk = site.computers[computer].disk();
-                fading(after).for_each(|rule| disk.add_rule(rule));
+                Rule::fading(after).for_each(|rule| disk.add_rule(rule));
                 self.mends.push((until, Mend::Power(computer)));
             }
             What::Stop { computer } => {
@@ -431,23 +431,6 @@ fn misdirected(rng: &mut Rng) -> Rule {
     let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("there are few")].to_owned();
     let (kind, effect) = (Some(OpKind::Write), Effect::Misdirected);
     Rule { kind, path_ends, after: rng.below(20), times: 1, effect }
-}
-
-/// Nothing gets onto a disk any more, from some operation on.
-fn fading(after: u64) -> impl Iterator<Item = Rule> {
-    let kinds = [
-        OpKind::Write,
-        OpKind::SyncData,
-        OpKind::SyncAll,
-        OpKind::SyncDir,
-        OpKind::Rename,
-        OpKind::SetLen,
-        OpKind::Remove,
-    ];
-    kinds.into_iter().map(move |kind| {
-        let after = if kind == OpKind::Write { after } else { after / 4 };
-        Rule { kind: Some(kind), path_ends: String::new(), after, times: u64::MAX, effect: Effect::Eio }
-    })
 }
 
 /// Changes a few bits of some file of a partition.
