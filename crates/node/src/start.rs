@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
-use tailrace_env::{task, time};
+use tailrace_env::{select, task, time};
 
 use crate::disk::NodeDisk;
 use tailrace_config::{BrokerConfig, ConfigError, DynamicConfigs};
@@ -321,16 +322,28 @@ async fn live_in_cluster(
     entered.receiver.set_node(here);
     cluster::connect_to_nodes(here);
     task::spawn(tick(Arc::clone(here)));
-    let (answered, answer) = oneshot::channel();
+    let (answered, mut answer) = oneshot::channel();
     task::spawn(cluster::run(Arc::clone(here), Registration { node, founds, answered }));
+    let mut is_answered = false;
     if entered.is_new || here.controller.is_held() {
         tracing::info!("waiting for the cluster's metadata");
-        cluster::known_to_itself(here).await;
+        let mut known = pin!(cluster::known_to_itself(here));
+        select! {
+            () = &mut known => {}
+            // One that the cluster does not know any more would wait for ever.
+            said = &mut answer => {
+                said.unwrap_or(Ok(())).map_err(StartError::NotRegistered)?;
+                is_answered = true;
+                known.await;
+            }
+        }
     }
     // Clients must not be told that there is no such topic. Without a majority of the controllers there is nothing newer to be had.
     let newest = async {
-        // It lasts as long as the node does.
-        answer.await.unwrap_or(Ok(()))?;
+        if !is_answered {
+            // It lasts as long as the node does.
+            answer.await.unwrap_or(Ok(()))?;
+        }
         Ok(here.controller.catch_up(here.now()).await.is_ok())
     };
     let caught_up = time::timeout(START_CATCH_UP_TIMEOUT, newest).await.unwrap_or(Ok(false));

@@ -37,7 +37,8 @@ impl Own {
         let (data_dir, files) = (data_dir.to_owned(), MetaFiles::of(disk, data_dir));
         let Some(meta) = files.read()? else {
             let cluster_id = TopicId::from_random(random::bytes16()).to_string();
-            let meta = Meta { format: FORMAT_ALONE, node_id: node.get(), cluster_id, cluster: None };
+            let (format, node_id) = (FORMAT_ALONE, node.get());
+            let meta = Meta { format, node_id, cluster_id, directory: None, cluster: None };
             files.write(&meta)?;
             return Ok(Self { data_dir, meta, files });
         };
@@ -93,8 +94,22 @@ impl Own {
         self.files.write(&self.meta)
     }
 
+    /// The id of the folder. It is written down before anybody is told: a request to be let in may be carried out when the process that
+    /// made it is gone, and the next one must not be another disk then.
+    fn directory(&mut self) -> Result<[u8; 16], ClusterError> {
+        let known = self.meta.cluster.as_ref().map(|place| &place.directory).or(self.meta.directory.as_ref());
+        if let Some(directory) = known.and_then(|known| TopicId::parse(known)) {
+            return Ok(directory.0);
+        }
+        let directory = TopicId(random::bytes16());
+        self.meta.directory = Some(directory.to_string());
+        self.files.write(&self.meta)?;
+        Ok(directory.0)
+    }
+
     fn belong(&mut self, directory: [u8; 16], admission: Admission) -> Result<(), ClusterError> {
         self.meta.format = FORMAT;
+        self.meta.directory = None;
         self.meta.cluster_id = admission.cluster_id;
         self.meta.cluster = Some(Membership {
             directory: TopicId(directory).to_string(),
@@ -156,8 +171,7 @@ pub(crate) async fn enter(
         advertised => advertised.to_owned(),
     };
     let before = own.meta.cluster.clone();
-    let directory = before.as_ref().and_then(|known| TopicId::parse(&known.directory));
-    let directory = directory.map_or_else(random::bytes16, |directory| directory.0);
+    let directory = own.directory()?;
     let registration = RegisterNode { directory, cluster: address.clone(), ..registration };
     // Until it has another replica it takes part in nothing: the others are to find that it is gone.
     let known = before.clone().filter(|_| !registration.renews);
@@ -235,5 +249,34 @@ fn options(config: &BrokerConfig) -> PeerOptions {
         queue_bytes_max: bytes(config.tailrace_cluster_queue_bytes_max),
         nats_bytes_max: bytes(config.tailrace_nats_cluster_queue_bytes_max),
         ..PeerOptions::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use tailrace_runtime::disk::LocalDisk;
+
+    use super::*;
+
+    /// A simulated node was killed while it waited to be let in, and was let in at the next start. Then the first request was carried out,
+    /// in the name of another disk: the node was taken out again, and waited for ever (seed 362).
+    #[test]
+    fn a_folder_keeps_its_id_from_the_first_request_on() {
+        tailrace_runtime::install();
+        let folder = TempDir::new().unwrap();
+        let open = || Own::open(&NodeDisk::new(LocalDisk::default()), folder.path(), NodeId(3)).unwrap();
+        let asked_with = open().directory().unwrap();
+        assert_eq!(open().directory().unwrap(), asked_with, "the node was killed before it had an answer");
+        let mut own = open();
+        let admission = Admission {
+            cluster_id: own.cluster_id().to_owned(),
+            replica: ReplicaId::new(NodeId(3), 2).0,
+            founders: vec![ReplicaId::new(NodeId(1), 1).0],
+            nodes: vec![(1, "127.0.0.1:1".to_owned()), (3, "127.0.0.1:3".to_owned())],
+        };
+        own.belong(asked_with, admission).unwrap();
+        assert_eq!(open().directory().unwrap(), asked_with);
     }
 }

@@ -33,6 +33,9 @@ pub(super) struct Meta {
     pub(super) format: u32,
     pub(super) node_id: i32,
     pub(super) cluster_id: String,
+    /// The id that the folder has while no cluster has let its node in. Random, made once: another one means another disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) directory: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cluster: Option<Membership>,
 }
@@ -40,7 +43,7 @@ pub(super) struct Meta {
 /// A node's place in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Membership {
-    /// Random, made once: another one means another disk.
+    /// The id of the folder, by which the cluster knows it.
     pub(super) directory: String,
     /// Its replica of the metadata log.
     pub(super) replica: u64,
@@ -246,6 +249,7 @@ mod tests {
             format: FORMAT,
             node_id: 2,
             cluster_id: "19JJudW5QUKkX-neJPf80Q".to_owned(),
+            directory: None,
             cluster: Some(Membership {
                 directory: "5Fk5tTIEmsP_7yaGqo2fiA".to_owned(),
                 replica: 12_884_901_890,

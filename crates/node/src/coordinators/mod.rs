@@ -23,6 +23,7 @@ mod transactions;
 mod work;
 
 use tailrace_coordination::share::ShareCoordinator;
+use tailrace_env::sync::Semaphore;
 
 pub(crate) use clock::SteadyClock;
 pub use cores::Runtime;
@@ -35,6 +36,9 @@ pub use perform::{Perform, Performed};
 pub use shard::{MarkerFailure, Pending};
 pub use transactions::{append_any_marker, committed};
 
+/// Cores of a node that are loaded at once.
+const LOADS_MAX: usize = 4;
+
 /// All coordinators of a server.
 pub(crate) struct Coordinators {
     /// Groups and their offsets.
@@ -45,6 +49,8 @@ pub(crate) struct Coordinators {
     pub(crate) marker_writers: MarkerWriters,
     /// What is kept of share groups.
     pub(crate) shares: Runtime<ShareCoordinator>,
+    /// One for each core that is loaded at the moment.
+    loads: Semaphore,
 }
 
 impl Coordinators {
@@ -56,6 +62,7 @@ impl Coordinators {
             shares: Runtime::new(&SHARES, clock),
             transactions: Runtime::new(&TRANSACTIONS, clock),
             marker_writers: MarkerWriters::default(),
+            loads: Semaphore::new(LOADS_MAX),
         }
     }
 }

@@ -9,7 +9,7 @@ use tailrace_env::{select, task, time};
 use tailrace_coordination::coordinator::{
     Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
 };
-use tailrace_env::sync::{Semaphore, oneshot};
+use tailrace_env::sync::oneshot;
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs, usize_of};
 
@@ -25,9 +25,6 @@ use crate::partitions::{
     AppendFailure, Awaited, NotHere, PartitionHandle, WaitOutcome, append_in_epoch, append_marker,
 };
 use tailrace_env::task::stopped;
-
-/// Cores that are loaded at once.
-static LOADS: Semaphore = Semaphore::const_new(4);
 
 /// Milliseconds after which a core that could not be loaded is tried again.
 const RELOAD_MS: i64 = 1000;
@@ -275,7 +272,7 @@ impl<C: Perform> Shard<C> {
             Err(_) => return Err(CoordinatorFailure::Unavailable("no controller answers".to_owned())),
         }
         // It is never closed.
-        let _permit = LOADS.acquire().await;
+        let _permit = node.coordinators.loads.acquire().await;
         let (mut core, began) = ((self.kind.new)(), Instant::now());
         let source = Arc::clone(&handle);
         let bytes_max = usize_of(node.config().tailrace_decompressed_bytes_max);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tailrace_log::Disk;
 
 use super::aim::{Aim, Target};
+use super::judge;
 use super::operators::Operators;
 use super::site::{DATA_FOLDER, Site};
 use crate::disk::{CrashMode, Effect, OpKind, Rule, SimDisk};
@@ -193,7 +194,7 @@ impl Faults {
                 Takes::OneCopy | Takes::All => {}
             }
         }
-        if !self.postponed.is_empty() && self.operators.see_all_whole(site) {
+        if !self.postponed.is_empty() && self.is_all_whole(site) {
             self.harm(site);
         }
     }
@@ -227,7 +228,14 @@ impl Faults {
     pub(super) fn are_mended(&mut self, site: &mut Site) -> bool {
         let now = site.universe.now();
         self.mend(site, now);
-        self.mends.is_empty() && self.operators.see_all_whole(site)
+        self.mends.is_empty() && self.is_all_whole(site)
+    }
+
+    /// What the nodes tell; and where a loss of power takes what only some copies have, no copy may lag at all. `/clusterz` calls one that
+    /// lags for a moment whole, as Kafka does.
+    fn is_all_whole(&mut self, site: &Site) -> bool {
+        self.operators.see_all_whole(site)
+            && (!site.habits.relaxes_old || judge::have_all_copies_the_old(&site.computers))
     }
 
     fn begin(&mut self, site: &mut Site, number: usize, fault: &Fault, now: Duration) {
@@ -385,10 +393,9 @@ impl What {
     /// What it takes for good of what was acknowledged.
     fn takes(&self, site: &Site) -> Takes {
         match self {
-            Self::CrashOfAll { .. } if site.habits.relaxes_old => Takes::All,
-            Self::Crash { mode: CrashMode::LoseAll | CrashMode::Random, .. } | Self::PowerFails { .. }
-                if site.habits.relaxes_old =>
-            {
+            // Until its power is gone a computer may be the only one beside the leader that has a record.
+            Self::CrashOfAll { .. } | Self::PowerFails { .. } if site.habits.relaxes_old => Takes::All,
+            Self::Crash { mode: CrashMode::LoseAll | CrashMode::Random, .. } if site.habits.relaxes_old => {
                 Takes::OneCopy
             }
             Self::Harm { .. } => Takes::OneCopy,

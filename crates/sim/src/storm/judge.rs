@@ -50,6 +50,18 @@ pub(super) fn is_whole(computers: &[Computer]) -> bool {
     all_partitions().all(|(topic, number)| is_partition_whole(computers, topic, number))
 }
 
+/// True if each replica of the old records has all that is committed, at this moment.
+pub(super) fn have_all_copies_the_old(computers: &[Computer]) -> bool {
+    let bounds_of = |computer: &Computer| {
+        let found = computer.node()?.topics().by_name(OLD_TOPIC)?;
+        Some(found.here(0).ok()?.bounds())
+    };
+    let all: Vec<_> = computers.iter().filter_map(bounds_of).collect();
+    let committed = all.iter().map(|bounds| bounds.high_watermark).max();
+    all.len() == replicas_of(OLD_TOPIC, computers.len())
+        && all.iter().all(|bounds| Some(bounds.end(Isolation::LogEnd)) >= committed)
+}
+
 /// True if the share group has accepted all records of the output that it can see.
 pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
     let log = computers.iter().find_map(|computer| {
