@@ -26,6 +26,9 @@ const LEFT_BYTES: u64 = 20_000;
 /// How many copies are harmed after the other faults have ended, at most.
 const HARMS_AT_THE_END: usize = 2;
 
+/// By so many milliseconds a link is slower. An election takes a second or two.
+const SLOWER_MS: [u64; 4] = [5, 20, 80, 300];
+
 /// Hours by which a clock is wrong, either way: producers are forgotten after a day.
 const HOURS: u64 = 11;
 
@@ -60,6 +63,12 @@ enum What {
         one: usize,
         other: usize,
         choice: u64,
+    },
+    /// What two computers send each other is under way for longer.
+    Slow {
+        one: usize,
+        other: usize,
+        ms: u64,
     },
     Pause {
         computer: usize,
@@ -112,6 +121,7 @@ struct Fault {
 /// What comes back, and when.
 enum Mend {
     Cut(u8, u8),
+    Slow(u8, u8),
     Boot(usize),
     Space(usize),
     /// Its disk is fine again, and somebody has started its node again.
@@ -280,6 +290,13 @@ impl Faults {
             What::Reset { one, other, choice } => {
                 site.network.reset(site.number(one), site.number(other), choice);
             }
+            What::Slow { one, other, ms } => {
+                let (one, other) = (site.number(one), site.number(other));
+                for (from, to) in [(one, other), (other, one)] {
+                    site.network.slow_down(from, to, Duration::from_millis(ms));
+                    self.mends.push((until, Mend::Slow(from, to)));
+                }
+            }
             What::Pause { computer } => site.computers[computer].machine().pause(fault.lasts),
             What::Clock { computer, hours } => {
                 site.computers[computer].machine().set_clock_error(hours * 3_600_000);
@@ -325,6 +342,7 @@ impl Faults {
         for (_, mend) in due {
             match mend {
                 Mend::Cut(from, to) => site.network.cut(from, to, false),
+                Mend::Slow(from, to) => site.network.slow_down(from, to, Duration::ZERO),
                 Mend::Boot(computer) => {
                     self.off.remove(&computer);
                     site.boot(computer);
@@ -366,17 +384,22 @@ impl What {
         // The computer of the clients comes behind the others.
         let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
         match rng.below(100) {
-            0..12 => Self::Crash { computer, mode: CrashMode::Random },
-            12..16 => Self::Crash { computer, mode: CrashMode::LoseAll },
-            16..24 => Self::Crash { computer, mode: CrashMode::KeepAll },
-            24..26 => Self::CrashOfAll { mode: CrashMode::Random },
-            26..30 => Self::PowerFails { computer, after: rng.below(40) },
-            30..35 => Self::Stop { computer },
-            35..43 => Self::Cut { from: computer, to: other, is_both: false },
-            43..47 => Self::Cut { from: computer, to: beside, is_both: false },
-            47..51 => Self::Cut { from: beside, to: computer, is_both: false },
-            51..59 => Self::Cut { from: computer, to: beside, is_both: true },
-            59..70 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
+            0..10 => Self::Crash { computer, mode: CrashMode::Random },
+            10..13 => Self::Crash { computer, mode: CrashMode::LoseAll },
+            13..20 => Self::Crash { computer, mode: CrashMode::KeepAll },
+            20..22 => Self::CrashOfAll { mode: CrashMode::Random },
+            22..26 => Self::PowerFails { computer, after: rng.below(40) },
+            26..30 => Self::Stop { computer },
+            30..36 => Self::Cut { from: computer, to: other, is_both: false },
+            36..40 => Self::Cut { from: computer, to: beside, is_both: false },
+            40..44 => Self::Cut { from: beside, to: computer, is_both: false },
+            44..51 => Self::Cut { from: computer, to: beside, is_both: true },
+            51..58 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
+            58..70 => {
+                let ms =
+                    SLOWER_MS[usize::try_from(rng.below(SLOWER_MS.len() as u64)).expect("there are few")];
+                Self::Slow { one: computer, other: beside, ms }
+            }
             70..80 => Self::Pause { computer },
             80..84 => {
                 let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
@@ -413,6 +436,7 @@ impl What {
             Self::Cut { .. } => "a computer did not hear of another one",
             Self::CutOff { .. } => "a leader was cut off right after its election",
             Self::Reset { .. } => "a connection was reset",
+            Self::Slow { .. } => "a link was slow",
             Self::Pause { .. } => "a computer stood still",
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",

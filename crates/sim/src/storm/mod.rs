@@ -49,7 +49,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 39] = [
+pub const RARE: [&str; 41] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -59,6 +59,8 @@ pub const RARE: [&str; 39] = [
     "a connection was reset",
     "a disk was lost",
     "a disk was nearly full",
+    "a leader told how far it has committed",
+    "a link was slow",
     "a leader was cut off right after its election",
     "a member left",
     "a member was fenced off",

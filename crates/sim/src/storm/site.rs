@@ -151,6 +151,12 @@ impl Site {
     }
 }
 
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.client.stop(true);
+    }
+}
+
 fn number(index: usize) -> u8 {
     u8::try_from(index + 1).expect("there are few")
 }

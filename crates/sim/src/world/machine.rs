@@ -182,8 +182,8 @@ impl World for Machine {
         bytes.copy_from_slice(&rng.bytes(bytes.len()));
     }
 
-    fn spawn_thread(&self, name: String, work: Work) -> io::Result<Box<dyn Join>> {
-        Ok(Box::new(Joins(Turns::start(&self.universe, &self.host, name, work)?)))
+    fn spawn_thread(&self, _: String, work: Work) -> io::Result<Box<dyn Join>> {
+        Ok(Box::new(Joins(Turns::start(&self.universe, &self.host, work)?)))
     }
 
     fn parking(&self) -> Arc<dyn Park> {
@@ -209,7 +209,7 @@ impl Spawn for Loops {
         if machine.host.is_on() {
             // Tasks are around it, too.
             let work = Box::new(|| among_tasks(work));
-            let started = Turns::start(&machine.universe, &machine.host, "blocking".to_owned(), work);
+            let started = Turns::start(&machine.universe, &machine.host, work);
             drop(started.expect("the system gives a thread"));
         }
     }

@@ -47,6 +47,8 @@ struct NetworkState {
     connections: BTreeMap<u64, [End; 2]>,
     /// What goes from the one to the other is held back.
     cuts: BTreeSet<(u8, u8)>,
+    /// What goes from the one to the other is under way for so much longer.
+    slow: BTreeMap<(u8, u8), Duration>,
 }
 
 #[derive(Default)]
@@ -123,6 +125,7 @@ impl Network {
             listening: BTreeMap::new(),
             connections: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            slow: BTreeMap::new(),
         };
         Self { universe: universe.clone(), state: Arc::new(Mutex::new(state)) }
     }
@@ -169,6 +172,11 @@ impl Network {
                 ends.iter_mut().filter(|end| end.machine == to).for_each(End::wake);
             }
         }
+    }
+
+    /// What goes from one machine to another is under way for so much longer from now on.
+    pub(crate) fn slow_down(&self, from: u8, to: u8, by: Duration) {
+        self.lock().slow.insert((from, to), by);
     }
 
     /// Resets a connection between two machines, if there is one; which, `choice` says.
@@ -306,11 +314,11 @@ impl SocketEnd {
         work: impl FnOnce(&mut NetworkSide<'_>, &mut End, &mut End) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.network.lock();
-        let NetworkState { rng, on, connections, cuts, .. } = &mut *state;
+        let NetworkState { rng, on, connections, cuts, slow, .. } = &mut *state;
         let ends = connections.get_mut(&self.connection).ok_or(io::ErrorKind::NotConnected)?;
         let [first, second] = ends;
         let (own, other) = if self.side == 0 { (first, second) } else { (second, first) };
-        let mut side = NetworkSide { universe: &self.network.universe, rng, on, cuts };
+        let mut side = NetworkSide { universe: &self.network.universe, rng, on, cuts, slow };
         work(&mut side, own, other)
     }
 }
@@ -320,14 +328,16 @@ struct NetworkSide<'a> {
     rng: &'a mut Rng,
     on: &'a BTreeSet<u8>,
     cuts: &'a BTreeSet<(u8, u8)>,
+    slow: &'a BTreeMap<(u8, u8), Duration>,
 }
 
 impl NetworkSide<'_> {
-    /// When what is sent to `end` now arrives.
-    fn arrival(&mut self, end: &End) -> Duration {
+    /// When what is sent from a machine to `end` now arrives.
+    fn arrival(&mut self, from: u8, end: &End) -> Duration {
         let (least, most) = LATENCY_NANOS;
         let latency = Duration::from_nanos(self.rng.between(least, most));
-        end.last_arrival().max(self.universe.now() + latency)
+        let longer = self.slow.get(&(from, end.machine)).copied().unwrap_or_default();
+        end.last_arrival().max(self.universe.now() + latency + longer)
     }
 
     /// What has arrived at `own`. If that is nothing, `waker` is woken when something does.
@@ -430,7 +440,7 @@ impl Socket for SocketEnd {
             }
             let count = taken.len();
             if count > 0 {
-                let arrives = side.arrival(other);
+                let arrives = side.arrival(own.machine, other);
                 other.coming.push_back((arrives, taken));
                 other.bytes += count;
                 side.tell(other, arrives);
@@ -444,9 +454,9 @@ impl Socket for SocketEnd {
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
-        self.with(|side, _, other| {
+        self.with(|side, own, other| {
             if other.ended.is_none() {
-                let arrives = side.arrival(other);
+                let arrives = side.arrival(own.machine, other);
                 other.ended = Some(arrives);
                 side.tell(other, arrives);
             }
@@ -472,7 +482,7 @@ impl Drop for SocketEnd {
             }
             own.is_gone = true;
             if own.coming.is_empty() {
-                let arrives = side.arrival(other);
+                let arrives = side.arrival(own.machine, other);
                 other.ended.get_or_insert(arrives);
                 side.tell(other, arrives);
             } else {

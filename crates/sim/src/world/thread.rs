@@ -1,34 +1,26 @@
 //! Threads that run only while it is their turn.
+//!
+//! All of a run is one thread of the operating system. A thread of a machine is a coroutine with a stack of its own: code that blocks is
+//! left in the middle, and gone on with later, without a thread for each.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
 use tailrace_env::{Join, Park, Work, enter};
 
-use super::entropy::seed_thread;
+use super::fiber::{Fiber, suspend};
 use super::place::set_here;
-use super::turns::{Host, Resume, Runs, Universe};
+use super::turns::{Host, Resume, Runs, Universe, replace_among_tasks};
 
 /// What a thread is ended with when its machine loses its power.
 struct PowerLost;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
-    /// The others run.
-    Others,
-    /// The thread runs.
-    Own,
-    /// It has ended.
-    Nobody,
-}
-
 struct TurnsState {
-    whose: Whose,
     /// Somebody has woken it since it last waited.
     is_woken: bool,
     outcome: Option<Result<(), Box<dyn Any + Send>>>,
@@ -41,12 +33,12 @@ pub(super) struct Turns {
     host: Arc<Host>,
     universe: Universe,
     state: Mutex<TurnsState>,
-    changed: Condvar,
     waker: OnceLock<Waker>,
+    fiber: OnceLock<Fiber>,
 }
 
 thread_local! {
-    /// The turns of the calling thread, if it is one of a machine.
+    /// The turns of the thread that runs, if it is one of a machine.
     static OWN: RefCell<Option<Arc<Turns>>> = const { RefCell::new(None) };
 }
 
@@ -57,25 +49,18 @@ pub(super) fn own() -> Option<Arc<Turns>> {
 
 impl Turns {
     /// Starts a thread. It runs when it has its first turn.
-    pub(super) fn start(
-        universe: &Universe,
-        host: &Arc<Host>,
-        name: String,
-        work: Work,
-    ) -> io::Result<Arc<Self>> {
-        let state = TurnsState { whose: Whose::Others, is_woken: false, outcome: None, joining: Vec::new() };
+    pub(super) fn start(universe: &Universe, host: &Arc<Host>, work: Work) -> io::Result<Arc<Self>> {
+        let state = TurnsState { is_woken: false, outcome: None, joining: Vec::new() };
         let turns = Arc::new(Self {
             host: Arc::clone(host),
             universe: universe.clone(),
             state: Mutex::new(state),
-            changed: Condvar::new(),
             waker: OnceLock::new(),
+            fiber: OnceLock::new(),
         });
-        let (own, seed) = (Arc::clone(&turns), universe.fork().next_u64());
-        std::thread::Builder::new().name(name).spawn(move || {
-            seed_thread(seed);
-            own.run(work);
-        })?;
+        let own = Arc::clone(&turns);
+        let fiber = Fiber::new(move || own.run(work))?;
+        turns.fiber.get_or_init(|| fiber);
         let id = universe.add(host, Runs::Thread(Arc::clone(&turns) as Arc<dyn Resume>));
         turns.waker.get_or_init(|| universe.waker(id).expect("it was just added"));
         Ok(turns)
@@ -89,7 +74,7 @@ impl Turns {
         OWN.set(Some(Arc::clone(&self)));
         let _inside = enter(self.host.world());
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            self.await_turn();
+            self.begin_turn(false);
             work();
         }));
         let mut state = self.lock();
@@ -97,29 +82,25 @@ impl Turns {
         let joining = std::mem::take(&mut state.joining);
         drop(state);
         joining.into_iter().for_each(Waker::wake);
-        self.lock().whose = Whose::Nobody;
-        self.changed.notify_all();
+        OWN.set(None);
     }
 
-    fn await_turn(&self) {
-        let mut state = self.lock();
-        while state.whose != Whose::Own {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        drop(state);
+    /// `unwinds`: the thread does, and what is dropped had to wait.
+    fn begin_turn(&self, unwinds: bool) {
         set_here(self.universe.now(), self.host.number);
-        if !self.host.is_on() && !std::thread::panicking() {
+        if !self.host.is_on() && !unwinds {
             resume_unwind(Box::new(PowerLost));
         }
     }
 
     /// Lets the others go on until somebody wakes this thread.
     fn wait(&self) {
-        let mut state = self.lock();
-        state.whose = Whose::Others;
-        self.changed.notify_all();
-        drop(state);
-        self.await_turn();
+        let unwinds = std::thread::panicking();
+        let (own, among_tasks) = (OWN.take(), replace_among_tasks(false));
+        suspend();
+        OWN.set(own);
+        replace_among_tasks(among_tasks);
+        self.begin_turn(unwinds);
     }
 
     fn wake(&self) {
@@ -131,16 +112,7 @@ impl Turns {
 
 impl Resume for Turns {
     fn resume(&self) -> bool {
-        let mut state = self.lock();
-        if state.whose == Whose::Nobody {
-            return false;
-        }
-        state.whose = Whose::Own;
-        self.changed.notify_all();
-        while state.whose == Whose::Own {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        state.whose == Whose::Others
+        self.fiber.get().is_some_and(Fiber::resume)
     }
 }
 

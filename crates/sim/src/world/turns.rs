@@ -103,6 +103,11 @@ pub(super) fn is_among_tasks() -> bool {
     AMONG_TASKS.get()
 }
 
+/// Sets whether tasks are around the caller. What was before.
+pub(super) fn replace_among_tasks(are_around: bool) -> bool {
+    AMONG_TASKS.replace(are_around)
+}
+
 /// Does something with tasks around it.
 pub(super) fn among_tasks<T>(work: impl FnOnce() -> T) -> T {
     let before = AMONG_TASKS.replace(true);

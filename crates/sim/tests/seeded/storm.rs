@@ -1,6 +1,6 @@
 //! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise one seed is the day's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use tailrace_sim::Mask;
@@ -43,12 +43,4 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
 fn today() -> u64 {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_1970.expect("the clock is right").as_secs() / 86_400
-}
-
-/// A leader writes a batch and then not its index, and stops: the next start finds the batch.
-#[test]
-fn a_batch_whose_write_failed_half_way_is_not_called_refused() {
-    let mask = Mask { listed: BTreeSet::from([2]), only: true };
-    let report = storm::run(&StormOptions { seed: 2053, storm_ms: 625, mask });
-    report.unwrap_or_else(|error| panic!("TAILRACE_SEED=2053: {error}"));
 }

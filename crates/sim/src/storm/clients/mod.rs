@@ -8,6 +8,7 @@ mod deleter;
 mod member;
 mod nats;
 mod offsets;
+mod onlooker;
 mod operator;
 mod ownership;
 mod processor;
@@ -75,6 +76,7 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bo
     for _ in 0..SHARERS {
         task::spawn(share::run(client()));
     }
+    task::spawn(onlooker::run(client()));
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
     for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {

@@ -1,4 +1,4 @@
-//! An administrator: partitions go to other nodes, and leadership back to preferred leaders, while everything goes on.
+//! An administrator: partitions go to other nodes, and leadership to preferred leaders, while everything goes on.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ElectLea
 
 use super::client::{Client, below, code, index, pause};
 use crate::storm::history::Phase;
-use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, REPLICAS};
+use crate::storm::site::{DATA_TOPIC, INTERNAL_PARTITIONS, INTERNAL_TOPICS, OUT_TOPIC, REPLICAS};
 
 const ALTER_PARTITION_REASSIGNMENTS: i16 = 0;
 const ELECT_LEADERS: i16 = 2;
@@ -17,16 +17,27 @@ const ELECT_LEADERS: i16 = 2;
 const PREFERRED: i8 = 0;
 
 /// Between two changes, at most.
-const PAUSE_MS: u64 = 2_000;
+const PAUSE_MS: u64 = 1_200;
 
 pub(super) async fn run(mut client: Client, nodes: u8) {
     client.history.lock().begins();
     while client.history.lock().phase() == Phase::Storm {
         pause(PAUSE_MS).await;
-        if below(3) == 0 {
+        if below(4) == 0 {
             elect(&mut client).await;
-        } else if usize::from(nodes) > REPLICAS {
-            reassign(&mut client, nodes).await;
+        } else if usize::from(nodes) >= REPLICAS {
+            let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)];
+            // What coordinators began before they moved arrives after others have gone on.
+            let (topic, partition) = match below(2) {
+                0 => all[index(all.len())],
+                _ => {
+                    let partition = below(INTERNAL_PARTITIONS.unsigned_abs().into());
+                    let partition = i32::try_from(partition).expect("there are few");
+                    (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], partition)
+                }
+            };
+            reassign(&mut client, nodes, topic, partition).await;
+            elect(&mut client).await;
         }
     }
     client.history.lock().finishes();
@@ -45,9 +56,8 @@ async fn elect(client: &mut Client) {
     }
 }
 
-/// Some partition goes to three nodes, any of them.
-async fn reassign(client: &mut Client, nodes: u8) {
-    let (topic, partition_index) = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)][index(3)];
+/// A partition goes to three nodes, any of them. Where there are no more, another one is to lead.
+async fn reassign(client: &mut Client, nodes: u8, topic: &str, partition_index: i32) {
     let mut all: Vec<i32> = (1..=i32::from(nodes)).collect();
     let replicas = (0..REPLICAS).map(|_| all.swap_remove(index(all.len()))).collect();
     let partition = ReassignablePartition { partition_index, replicas: Some(replicas), ..Default::default() };
