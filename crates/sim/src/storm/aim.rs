@@ -1,16 +1,20 @@
-//! In some runs leaders are cut off soon after their election, for about as long as the next one takes: what one has begun, others
-//! end or overwrite.
+//! Faults that meet what is rare. In some runs leaders are cut off soon after their election, for about as long as the next one takes:
+//! what one has begun, others end or overwrite. In some runs coordinators of transactions move while one of their links is slow: what
+//! they have begun arrives after others have gone on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tailrace_metadata::TRANSACTION_STATE_TOPIC;
 use tailrace_node::cluster::leaders::leader_of;
 use tailrace_types::LeaderEpoch;
 
-use super::site::{DATA_TOPIC, INTERNAL_TOPICS, OUT_TOPIC, Site, TOPIC};
+use super::fault::{Fault, What};
+use super::site::{DATA_TOPIC, INTERNAL_PARTITIONS, INTERNAL_TOPICS, OUT_TOPIC, Site, TOPIC};
+use crate::computer::Computer;
 use crate::rng::Rng;
 
-/// In so many runs.
+/// In so many runs, each.
 const RUNS_PERCENT: u64 = 25;
 
 /// So many elections are followed by a cut.
@@ -26,28 +30,38 @@ const LASTS_MS: (u64, u64) = (200, 700);
 const WATCHED: [&str; 6] =
     [TOPIC, DATA_TOPIC, OUT_TOPIC, INTERNAL_TOPICS[0], INTERNAL_TOPICS[1], INTERNAL_TOPICS[2]];
 
+/// Between two moves of a coordinator.
+const MOVES_EVERY_MS: (u64, u64) = (200, 800);
+
+/// How much slower the link of one that is about to move is, and how long before the move at most.
+const SLOWER_MS: (u64, u64) = (50, 500);
+
 pub(super) struct Aim {
     rng: Rng,
-    /// The newest epoch that some node knows of, of each topic.
-    epochs: BTreeMap<&'static str, LeaderEpoch>,
-}
-
-/// A leader to be cut off.
-pub(super) struct Target {
-    pub(super) computer: usize,
-    pub(super) at: Duration,
-    pub(super) lasts: Duration,
+    /// The newest epoch that some node knows of, of each topic. `None`: nobody is cut off.
+    epochs: Option<BTreeMap<&'static str, LeaderEpoch>>,
+    /// When the next coordinator moves. `None`: none does.
+    moves_at: Option<Duration>,
 }
 
 impl Aim {
-    /// `None` in most runs.
-    pub(super) fn draw(mut rng: Rng) -> Option<Self> {
-        rng.percent(RUNS_PERCENT).then(|| Self { rng, epochs: BTreeMap::new() })
+    pub(super) fn draw(mut rng: Rng) -> Self {
+        let epochs = rng.percent(RUNS_PERCENT).then(BTreeMap::new);
+        let moves_at = rng.percent(RUNS_PERCENT).then_some(Duration::ZERO);
+        Self { rng, epochs, moves_at }
     }
 
-    /// Leaders that were elected since the last look, and are to be cut off.
-    pub(super) fn take(&mut self, site: &Site) -> Vec<Target> {
-        let (now, mut targets) = (site.universe.now(), Vec::new());
+    /// What is to go wrong because of what has happened.
+    pub(super) fn take(&mut self, site: &Site) -> Vec<Fault> {
+        let mut faults = self.cuts(site);
+        faults.extend(self.moves(site).into_iter().flatten());
+        faults
+    }
+
+    /// Leaders that were elected since the last look are cut off.
+    fn cuts(&mut self, site: &Site) -> Vec<Fault> {
+        let (now, mut cuts) = (site.universe.now(), Vec::new());
+        let Some(epochs) = &mut self.epochs else { return cuts };
         for topic in WATCHED {
             let newest = site.computers.iter().filter_map(|computer| {
                 let node = computer.node()?;
@@ -55,14 +69,44 @@ impl Aim {
                 leader_of(&node, &found, 0)
             });
             let Some((node, epoch)) = newest.max_by_key(|(_, epoch)| *epoch) else { continue };
-            let is_new = self.epochs.insert(topic, epoch).is_some_and(|before| before < epoch);
+            let is_new = epochs.insert(topic, epoch).is_some_and(|before| before < epoch);
             if is_new && self.rng.percent(ELECTIONS_PERCENT) {
                 let Ok(computer) = usize::try_from(node.get() - 1) else { continue };
                 let at = now + Duration::from_millis(self.rng.below(AFTER_MS));
                 let lasts = Duration::from_millis(self.rng.between(LASTS_MS.0, LASTS_MS.1));
-                targets.push(Target { computer, at, lasts });
+                cuts.push(Fault { at, what: What::CutOff { computer }, lasts });
             }
         }
-        targets
+        cuts
+    }
+
+    /// A coordinator of transactions moves to a node, and does not reach another one in time.
+    fn moves(&mut self, site: &Site) -> Option<[Fault; 2]> {
+        let now = site.universe.now();
+        if self.moves_at? > now {
+            return None;
+        }
+        self.moves_at =
+            Some(now + Duration::from_millis(self.rng.between(MOVES_EVERY_MS.0, MOVES_EVERY_MS.1)));
+        let partition = i32::try_from(self.rng.below(INTERNAL_PARTITIONS.unsigned_abs().into())).ok()?;
+        let leads = |computer: &Computer| {
+            let node = computer.node()?;
+            let found = node.topics().by_name(TRANSACTION_STATE_TOPIC)?;
+            Some(leader_of(&node, &found, partition)?.0 == node.id())
+        };
+        let from = site.computers.iter().position(|computer| leads(computer) == Some(true))?;
+        let others: Vec<usize> = (0..site.computers.len()).filter(|other| *other != from).collect();
+        let slow = *others.get(usize::try_from(self.rng.below(others.len() as u64)).ok()?)?;
+        let to = *others.iter().find(|other| **other != slow)?;
+        let ms = self.rng.between(SLOWER_MS.0, SLOWER_MS.1);
+        let at = now + Duration::from_millis(self.rng.below(ms));
+        Some([
+            Fault {
+                at: now,
+                what: What::Slow { one: from, other: slow, ms },
+                lasts: Duration::from_millis(2 * ms),
+            },
+            Fault { at, what: What::Move { partition, from, to }, lasts: Duration::ZERO },
+        ])
     }
 }

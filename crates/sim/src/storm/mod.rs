@@ -4,6 +4,7 @@
 
 mod aim;
 mod clients;
+mod fault;
 mod faults;
 mod history;
 mod judge;
@@ -49,7 +50,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 41] = [
+pub const RARE: [&str; 42] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -57,6 +58,7 @@ pub const RARE: [&str; 41] = [
     "a computer lost its power",
     "a computer stood still",
     "a connection was reset",
+    "a coordinator moved while one of its links was slow",
     "a disk was lost",
     "a disk was nearly full",
     "a leader told how far it has committed",

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tailrace_env::task;
 use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
-use tailrace_types::{PartitionId, TopicName, TopicPartition};
+use tailrace_node::{Caller, cluster};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TopicName, TopicPartition};
 
 use crate::computer::Computer;
 use crate::rng::Rng;
@@ -148,6 +150,25 @@ impl Site {
         self.starts[index] += 1;
         let settings = settings(number(index), self.computers.len(), self.followers_answer);
         self.computers[index].boot(settings);
+    }
+
+    /// A node hands a partition of the coordinators of transactions over to another node.
+    pub(super) fn move_coordinator(&self, partition: i32, from: usize, to: usize) {
+        let partition = PartitionId(partition);
+        let computer = &self.computers[from];
+        let Some(node) = computer.node() else { return };
+        let (Some(topic), image) = (node.topics().by_name(TRANSACTION_STATE_TOPIC), node.image()) else {
+            return;
+        };
+        let placed = image.topic(TRANSACTION_STATE_TOPIC).and_then(|topic| topic.partition(partition));
+        let is_there = |replica: &ReplicaId| replica.node() == NodeId(number(to).into());
+        let Some(replica) = placed.and_then(|placed| placed.replicas.iter().copied().find(is_there)) else {
+            return;
+        };
+        let group = RaftGroup { topic: topic.id, partition };
+        computer.machine().enter(|| {
+            task::spawn(async move { cluster::hand_to(&node, Caller::internal(), group, replica).await })
+        });
     }
 }
 

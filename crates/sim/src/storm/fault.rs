@@ -1,0 +1,196 @@
+//! What can go wrong, and how likely it is.
+
+use std::time::Duration;
+
+use super::site::Site;
+use crate::disk::{CrashMode, Effect, OpKind, Rule};
+use crate::rng::Rng;
+
+/// A disk that is nearly full has so many bytes left, at most.
+const LEFT_BYTES: u64 = 20_000;
+
+/// By so many milliseconds a link is slower. An election takes a second or two.
+const SLOWER_MS: [u64; 4] = [5, 20, 80, 300];
+
+/// Hours by which a clock is wrong, either way: producers are forgotten after a day.
+const HOURS: u64 = 11;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Crash {
+        computer: usize,
+        mode: CrashMode,
+    },
+    CrashOfAll {
+        mode: CrashMode,
+    },
+    /// From some operation on nothing gets onto a disk, and then there is no power.
+    PowerFails {
+        computer: usize,
+        after: u64,
+    },
+    /// A node is stopped in order.
+    Stop {
+        computer: usize,
+    },
+    Cut {
+        from: usize,
+        to: usize,
+        is_both: bool,
+    },
+    /// A leader and all others do not hear of each other.
+    CutOff {
+        computer: usize,
+    },
+    Reset {
+        one: usize,
+        other: usize,
+        choice: u64,
+    },
+    /// What two computers send each other is under way for longer.
+    Slow {
+        one: usize,
+        other: usize,
+        ms: u64,
+    },
+    /// A coordinator of transactions hands over to that of another node.
+    Move {
+        partition: i32,
+        from: usize,
+        to: usize,
+    },
+    Pause {
+        computer: usize,
+    },
+    Clock {
+        computer: usize,
+        hours: i64,
+    },
+    Space {
+        computer: usize,
+        left: u64,
+    },
+    /// A few operations of a disk fail.
+    Errors {
+        computer: usize,
+        rule: Rule,
+    },
+    /// What harms a copy for good.
+    Harm {
+        computer: usize,
+        harm: Harm,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Harm {
+    /// The disk is lost, and replaced by an empty one.
+    DiskLost,
+    /// A few bits of some file change.
+    BitRot,
+    /// A write lands elsewhere in its file.
+    Misdirected(Rule),
+}
+
+/// What a fault takes for good of what was acknowledged.
+pub(super) enum Takes {
+    Nothing,
+    OneCopy,
+    All,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Fault {
+    pub(super) at: Duration,
+    pub(super) what: What,
+    /// What it takes away comes back after so long.
+    pub(super) lasts: Duration,
+}
+
+impl What {
+    pub(super) fn any(rng: &mut Rng, computers: usize) -> Self {
+        let mut one = || usize::try_from(rng.below(computers as u64)).expect("there are few");
+        let (computer, other) = (one(), one());
+        // The computer of the clients comes behind the others.
+        let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
+        match rng.below(100) {
+            0..10 => Self::Crash { computer, mode: CrashMode::Random },
+            10..13 => Self::Crash { computer, mode: CrashMode::LoseAll },
+            13..20 => Self::Crash { computer, mode: CrashMode::KeepAll },
+            20..22 => Self::CrashOfAll { mode: CrashMode::Random },
+            22..26 => Self::PowerFails { computer, after: rng.below(40) },
+            26..30 => Self::Stop { computer },
+            30..36 => Self::Cut { from: computer, to: other, is_both: false },
+            36..40 => Self::Cut { from: computer, to: beside, is_both: false },
+            40..44 => Self::Cut { from: beside, to: computer, is_both: false },
+            44..51 => Self::Cut { from: computer, to: beside, is_both: true },
+            51..58 => Self::Reset { one: computer, other: beside, choice: rng.next_u64() },
+            58..70 => {
+                let ms =
+                    SLOWER_MS[usize::try_from(rng.below(SLOWER_MS.len() as u64)).expect("there are few")];
+                Self::Slow { one: computer, other: beside, ms }
+            }
+            70..80 => Self::Pause { computer },
+            80..84 => {
+                let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
+                Self::Clock { computer, hours: hours - HOURS as i64 }
+            }
+            84..88 => Self::Space { computer, left: rng.below(LEFT_BYTES) },
+            88..92 => Self::Errors { computer, rule: errors(rng) },
+            92..95 => Self::Harm { computer, harm: Harm::DiskLost },
+            95..98 => Self::Harm { computer, harm: Harm::BitRot },
+            _ => Self::Harm { computer, harm: Harm::Misdirected(misdirected(rng)) },
+        }
+    }
+
+    /// What it takes for good of what was acknowledged.
+    pub(super) fn takes(&self, site: &Site) -> Takes {
+        match self {
+            // Until its power is gone a computer may be the only one beside the leader that has a record.
+            Self::CrashOfAll { .. } | Self::PowerFails { .. } if site.habits.relaxes_old => Takes::All,
+            Self::Crash { mode: CrashMode::LoseAll | CrashMode::Random, .. } if site.habits.relaxes_old => {
+                Takes::OneCopy
+            }
+            Self::Harm { .. } => Takes::OneCopy,
+            _ => Takes::Nothing,
+        }
+    }
+
+    pub(super) fn label(&self) -> &'static str {
+        match self {
+            Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",
+            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost its power",
+            Self::CrashOfAll { .. } => "all computers lost their power",
+            Self::Stop { .. } => "a node was stopped",
+            Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
+            Self::Cut { .. } => "a computer did not hear of another one",
+            Self::CutOff { .. } => "a leader was cut off right after its election",
+            Self::Reset { .. } => "a connection was reset",
+            Self::Slow { .. } => "a link was slow",
+            Self::Move { .. } => "a coordinator moved while one of its links was slow",
+            Self::Pause { .. } => "a computer stood still",
+            Self::Clock { .. } => "a clock was wrong",
+            Self::Space { .. } => "a disk was nearly full",
+            Self::Errors { .. } => "operations of a disk failed",
+            Self::Harm { harm: Harm::DiskLost, .. } => "a disk was lost",
+            Self::Harm { harm: Harm::BitRot, .. } => "bits rotted",
+            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write landed elsewhere",
+        }
+    }
+}
+
+fn errors(rng: &mut Rng) -> Rule {
+    let kinds =
+        [OpKind::Write, OpKind::Write, OpKind::SyncData, OpKind::Read, OpKind::Rename, OpKind::SetLen];
+    let kind = Some(kinds[usize::try_from(rng.below(kinds.len() as u64)).expect("there are few")]);
+    let effect = if rng.percent(50) { Effect::Eio } else { Effect::ShortWriteEio };
+    Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect }
+}
+
+/// A write of so many lands elsewhere in its file.
+fn misdirected(rng: &mut Rng) -> Rule {
+    let ends = [".log", ".log", ".index", "entries"];
+    let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("there are few")].to_owned();
+    let (kind, effect) = (Some(OpKind::Write), Effect::Misdirected);
+    Rule { kind, path_ends, after: rng.below(20), times: 1, effect }
+}
