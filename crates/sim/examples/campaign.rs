@@ -238,7 +238,7 @@ fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
         // Who panicked did not say what had happened until then: any fault that could have.
-        let faults = (0..200).chain(1_000..1_050).map(|number| (number, "maybe".to_owned())).collect();
+        let faults = (0..200).chain(1_000..1_200).map(|number| (number, "maybe".to_owned())).collect();
         Err(Failure { anomaly: format!("assertion: {text}"), faults })
     })
 }

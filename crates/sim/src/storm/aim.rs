@@ -10,7 +10,9 @@ use tailrace_node::cluster::leaders::leader_of;
 use tailrace_types::LeaderEpoch;
 
 use super::fault::{Fault, What};
-use super::site::{DATA_TOPIC, INTERNAL_PARTITIONS, INTERNAL_TOPICS, OUT_TOPIC, Site, TOPIC};
+use super::site::{
+    DATA_PARTITIONS, DATA_TOPIC, INTERNAL_PARTITIONS, INTERNAL_TOPICS, OUT_TOPIC, Site, TOPIC,
+};
 use crate::computer::Computer;
 use crate::rng::Rng;
 
@@ -89,17 +91,15 @@ impl Aim {
         self.moves_at =
             Some(now + Duration::from_millis(self.rng.between(MOVES_EVERY_MS.0, MOVES_EVERY_MS.1)));
         let partition = i32::try_from(self.rng.below(INTERNAL_PARTITIONS.unsigned_abs().into())).ok()?;
-        let leads = |computer: &Computer| {
-            let node = computer.node()?;
-            let found = node.topics().by_name(TRANSACTION_STATE_TOPIC)?;
-            Some(leader_of(&node, &found, partition)?.0 == node.id())
-        };
-        let from = site.computers.iter().position(|computer| leads(computer) == Some(true))?;
+        let from = leader_on(site, TRANSACTION_STATE_TOPIC, partition)?;
+        // One that has markers to write, if it can be.
+        let data = i32::try_from(self.rng.below(DATA_PARTITIONS as u64)).ok()?;
         let others: Vec<usize> = (0..site.computers.len()).filter(|other| *other != from).collect();
-        let slow = *others.get(usize::try_from(self.rng.below(others.len() as u64)).ok()?)?;
+        let any = *others.get(usize::try_from(self.rng.below(others.len() as u64)).ok()?)?;
+        let slow = leader_on(site, DATA_TOPIC, data).filter(|slow| *slow != from).unwrap_or(any);
         let to = *others.iter().find(|other| **other != slow)?;
         let ms = self.rng.between(SLOWER_MS.0, SLOWER_MS.1);
-        let at = now + Duration::from_millis(self.rng.below(ms));
+        let at = now + Duration::from_millis(self.rng.between(ms / 4, ms));
         Some([
             Fault {
                 at: now,
@@ -109,4 +109,14 @@ impl Aim {
             Fault { at, what: What::Move { partition, from, to }, lasts: Duration::ZERO },
         ])
     }
+}
+
+/// The computer whose node leads a partition, as that says.
+fn leader_on(site: &Site, topic: &str, partition: i32) -> Option<usize> {
+    let leads = |computer: &Computer| {
+        let node = computer.node()?;
+        let found = node.topics().by_name(topic)?;
+        Some(leader_of(&node, &found, partition)?.0 == node.id())
+    };
+    site.computers.iter().position(|computer| leads(computer) == Some(true))
 }

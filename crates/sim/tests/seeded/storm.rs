@@ -1,4 +1,4 @@
-//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise one seed is the day's.
+//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some seeds are the day's.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -9,8 +9,9 @@ use tailrace_sim::storm::{self, StormOptions};
 /// Seeds that are always played.
 const SEEDS: u64 = 2;
 
-/// Where seeds of days begin.
+/// Where seeds of days begin, and how many each day has.
 const DAYS: u64 = 1_000_000;
+const DAILY: u64 = 4;
 
 const STORM_MS: u64 = 3_000;
 
@@ -20,7 +21,10 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
     let seeds: Vec<u64> = match (number("TAILRACE_SEED"), number("TAILRACE_SEEDS")) {
         (Some(seed), _) => vec![seed],
         (None, Some(seeds)) => (0..seeds).collect(),
-        (None, None) => (0..SEEDS).chain([DAYS + today()]).collect(),
+        (None, None) => {
+            let first = DAYS + today() * DAILY;
+            (0..SEEDS).chain(first..first + DAILY).collect()
+        }
     };
     eprintln!("seeds {seeds:?}");
     let mut counts = BTreeMap::new();
