@@ -150,7 +150,7 @@ impl Faults {
     /// lags for a moment whole, as Kafka does.
     fn is_all_whole(&mut self, site: &Site) -> bool {
         self.operators.see_all_whole(site)
-            && (!site.habits.relaxes_old || judge::have_all_copies_the_old(&site.computers))
+            && (!site.habits.relaxes_old || judge::are_old_copies_complete(&site.computers))
     }
 
     fn begin(&mut self, site: &mut Site, number: usize, fault: &Fault, now: Duration) {

@@ -51,7 +51,7 @@ pub(super) fn is_whole(computers: &[Computer]) -> bool {
 }
 
 /// True if each replica of the old records has all that is committed, at this moment.
-pub(super) fn have_all_copies_the_old(computers: &[Computer]) -> bool {
+pub(super) fn are_old_copies_complete(computers: &[Computer]) -> bool {
     let bounds_of = |computer: &Computer| {
         let found = computer.node()?.topics().by_name(OLD_TOPIC)?;
         Some(found.here(0).ok()?.bounds())

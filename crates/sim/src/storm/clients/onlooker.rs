@@ -1,4 +1,4 @@
-//! One that asks all nodes how far partitions are committed, in epochs that may just have begun: whoever leads answers, and at once.
+//! A client that asks all nodes how far partitions are committed, in epochs that may just have begun. The leader answers at once.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::ListOffsetsRequest;
