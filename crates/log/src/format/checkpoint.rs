@@ -3,7 +3,7 @@
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs, TopicId};
 
 use super::bytes::{Writer, i32_at, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::{FormatError, check_sealed};
 
 const MAGIC: &[u8; 8] = b"TRCKPNT\n";
 const FIXED_BYTES: usize = 60;
@@ -81,20 +81,12 @@ impl Checkpoint {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        told_from_newer(bytes, Self::decode_known)
-    }
-
-    fn decode_known(bytes: &[u8]) -> Result<Self, FormatError> {
-        check_lead(bytes, MAGIC)?;
-        let version = u32_at(bytes, 8);
+        let version = check_sealed(bytes, MAGIC)?;
         let (fixed, each) = widths(version);
         if bytes.len() < fixed + 4 {
             return Err(FormatError::damaged(0, format!("{} bytes, too short", bytes.len())));
         }
         let crc_at = bytes.len() - 4;
-        if u32_at(bytes, crc_at) != crc32c::crc32c(&bytes[..crc_at]) {
-            return Err(FormatError::damaged(crc_at as u64, "wrong checksum"));
-        }
         let (segments, epochs) = (u32_at(bytes, 52) as usize, u32_at(bytes, 56) as usize);
         let epochs_at = fixed + segments * each;
         if crc_at != epochs_at + epochs * EPOCH_BYTES {

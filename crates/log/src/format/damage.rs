@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use tailrace_types::Offset;
 
 use super::bytes::{Writer, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::{FormatError, check_sealed};
 use crate::damage::{DAMAGED_RANGES_MAX, Damage, DamagedRange};
 
 const MAGIC: &[u8; 8] = b"TRDAMAG\n";
@@ -40,16 +40,9 @@ pub(crate) fn encode(ranges: &[DamagedRange]) -> Vec<u8> {
 
 /// The ranges in a whole file; `dir` is the partition's folder.
 pub(crate) fn decode(file: &[u8], dir: &Path) -> Result<Vec<DamagedRange>, FormatError> {
-    told_from_newer(file, |file| decode_known(file, dir))
-}
-
-fn decode_known(file: &[u8], dir: &Path) -> Result<Vec<DamagedRange>, FormatError> {
-    check_lead(file, MAGIC)?;
+    check_sealed(file, MAGIC)?;
     let short = || FormatError::damaged(file.len() as u64, "it ends early");
     let end = file.len().checked_sub(4).filter(|end| *end >= HEAD_BYTES).ok_or_else(short)?;
-    if u32_at(file, end) != crc32c::crc32c(&file[..end]) {
-        return Err(FormatError::damaged(end as u64, "wrong checksum"));
-    }
     let (mut at, mut ranges) = (HEAD_BYTES, Vec::new());
     for _ in 0..u32_at(file, 12) {
         let head = file[..end].get(at..at + RANGE_BYTES).ok_or_else(short)?;

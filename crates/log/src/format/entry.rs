@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex};
 
 use super::bytes::{Writer, i32_at, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::{COMPACTION_VERSION, FormatError, check_lead};
 use crate::config::ENTRY_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"TRENTRY\n";
@@ -99,17 +99,9 @@ pub(crate) fn leading(file: &[u8]) -> Vec<Entry> {
     entries
 }
 
-fn check_head(head: &[u8]) -> Result<(), FormatError> {
-    check_lead(head, MAGIC)?;
-    if head.len() < HEAD_BYTES || u32_at(head, 12) != crc32c::crc32c(&head[..12]) {
-        return Err(FormatError::damaged(12, "wrong checksum of the head"));
-    }
-    Ok(())
-}
-
 /// Reads records up to a torn end.
 pub(crate) fn decode_file(file: &Bytes) -> Result<EntryFile, FormatError> {
-    told_from_newer(&file[..file.len().min(HEAD_BYTES)], check_head)?;
+    check_lead(file, MAGIC, 12, COMPACTION_VERSION)?;
     let mut found = EntryFile { entries: Vec::new(), good_bytes: HEAD_BYTES as u64 };
     let mut rest = file.slice(HEAD_BYTES..);
     while let Some((entry, bytes)) = Entry::decode(&rest) {

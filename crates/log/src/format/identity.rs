@@ -2,8 +2,8 @@
 
 use tailrace_types::{PartitionId, TopicId, TopicName, TopicPartition};
 
-use super::bytes::{Writer, i32_at, u16_at, u32_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::bytes::{Writer, i32_at, u16_at};
+use super::{FormatError, check_sealed};
 use crate::PartitionIdentity;
 
 const MAGIC: &[u8; 8] = b"TRPARTN\n";
@@ -23,20 +23,13 @@ pub(crate) fn encode(identity: &PartitionIdentity) -> Vec<u8> {
 }
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<PartitionIdentity, FormatError> {
-    told_from_newer(bytes, decode_known)
-}
-
-fn decode_known(bytes: &[u8]) -> Result<PartitionIdentity, FormatError> {
-    check_lead(bytes, MAGIC)?;
+    check_sealed(bytes, MAGIC)?;
     if bytes.len() < FIXED_BYTES + 4 {
         return Err(FormatError::damaged(0, format!("{} bytes, too short", bytes.len())));
     }
     let end = FIXED_BYTES + usize::from(u16_at(bytes, 32));
     if bytes.len() != end + 4 {
         return Err(FormatError::damaged(32, format!("{} bytes, expected {}", bytes.len(), end + 4)));
-    }
-    if u32_at(bytes, end) != crc32c::crc32c(&bytes[..end]) {
-        return Err(FormatError::damaged(end as u64, "wrong checksum"));
     }
     let name = std::str::from_utf8(&bytes[FIXED_BYTES..end]).unwrap_or_default();
     let topic = TopicName::new(name).map_err(|error| FormatError::damaged(34, error.to_string()))?;

@@ -54,53 +54,41 @@ impl std::fmt::Display for FormatError {
     }
 }
 
-/// No version is ever above: what says so is damaged.
-const VERSIONS_MAX: u32 = 255;
-
-/// Reads `bytes` with `decode`. Where the version is one that nobody knows and all is right with a known one in its place, a bit of the
-/// version was flipped: the file is damaged, and not of a newer tailrace.
-pub(crate) fn told_from_newer<T>(
+/// Checks what leads every file: its magic, the checksum at `crc_at` of all before, and a version that is not above
+/// `newest`. Returns the version. The checksum comes before the version: bytes that nobody wrote as they are tell of no
+/// newer tailrace.
+pub(crate) fn check_lead(
     bytes: &[u8],
-    decode: impl Fn(&[u8]) -> Result<T, FormatError>,
-) -> Result<T, FormatError> {
-    let result = decode(bytes);
-    let Err(FormatError::Newer(found)) = result else { return result };
-    let mut copy = bytes.to_vec();
-    let is_whole_with = |version: u32| {
-        copy[8..12].copy_from_slice(&version.to_le_bytes());
-        decode(&copy).is_ok()
+    magic: &[u8; 8],
+    crc_at: usize,
+    newest: u32,
+) -> Result<u32, FormatError> {
+    let version = version_of(bytes, magic)?;
+    let Some(stored) = bytes.get(crc_at..crc_at + 4) else {
+        return Err(FormatError::damaged(0, format!("{} bytes, too short", bytes.len())));
     };
-    if (1..=FORMAT_VERSION).any(is_whole_with) {
-        return Err(FormatError::damaged(
-            8,
-            format!("format version {found}, and the checksum of an older one"),
-        ));
+    if bytes::u32_at(stored, 0) != crc32c::crc32c(&bytes[..crc_at]) {
+        return Err(FormatError::damaged(crc_at as u64, "wrong checksum"));
     }
-    result
+    match version {
+        0 => Err(FormatError::damaged(8, "format version 0")),
+        newer if newer > newest => Err(FormatError::Newer(newer)),
+        known => Ok(known),
+    }
 }
 
-/// Checks magic and version, which lead every file.
-pub(crate) fn check_lead(bytes: &[u8], magic: &[u8; 8]) -> Result<(), FormatError> {
-    check_lead_upto(bytes, magic, COMPACTION_VERSION)
+/// The same of a file that ends with a checksum of all before.
+pub(crate) fn check_sealed(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatError> {
+    check_lead(bytes, magic, bytes.len().saturating_sub(4).max(12), COMPACTION_VERSION)
 }
 
-/// The same of a kind of file whose newest version is `newest`.
-fn check_lead_upto(bytes: &[u8], magic: &[u8; 8], newest: u32) -> Result<(), FormatError> {
+/// The version that `bytes` begin with, unchecked.
+pub(crate) fn version_of(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatError> {
     let Some(found) = bytes.get(..12) else {
         return Err(FormatError::damaged(0, format!("{} bytes, too short for a head", bytes.len())));
     };
     if &found[..8] != magic {
         return Err(FormatError::damaged(0, "wrong magic"));
     }
-    let version = bytes::u32_at(found, 8);
-    if version > VERSIONS_MAX {
-        return Err(FormatError::damaged(8, format!("format version {version}")));
-    }
-    if version > newest {
-        return Err(FormatError::Newer(version));
-    }
-    if version == 0 {
-        return Err(FormatError::damaged(8, "format version 0"));
-    }
-    Ok(())
+    Ok(bytes::u32_at(found, 8))
 }

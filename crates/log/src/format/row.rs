@@ -4,7 +4,7 @@ use tailrace_records::{Attributes, BatchHeader};
 use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs};
 
 use super::bytes::{Writer, i32_at, i64_at, u16_at, u32_at, u64_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::{COMPACTION_VERSION, FormatError, check_lead};
 
 const MAGIC: &[u8; 8] = b"TRINDEX\n";
 /// Size of a row, and of the head. Divides a sector, so that no row is ever torn.
@@ -141,14 +141,7 @@ pub(crate) fn encode_head(segment_base: Offset) -> Vec<u8> {
 }
 
 pub(crate) fn check_head(head: &[u8], segment_base: Offset) -> Result<(), FormatError> {
-    told_from_newer(head, |head| check_known_head(head, segment_base))
-}
-
-fn check_known_head(head: &[u8], segment_base: Offset) -> Result<(), FormatError> {
-    check_lead(head, MAGIC)?;
-    if head.len() < ROW_BYTES || u32_at(head, CRC_AT) != crc32c::crc32c(&head[..CRC_AT]) {
-        return Err(FormatError::damaged(0, "wrong checksum of the head"));
-    }
+    check_lead(head, MAGIC, CRC_AT, COMPACTION_VERSION)?;
     let (row_bytes, base) = (u32_at(head, 12), i64_at(head, 16));
     if row_bytes as usize != ROW_BYTES || base != segment_base.0 {
         let reason =

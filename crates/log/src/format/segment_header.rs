@@ -3,7 +3,7 @@
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
 use super::bytes::{Writer, i64_at, u32_at, u64_at};
-use super::{FormatError, check_lead, told_from_newer};
+use super::{FormatError, check_sealed};
 
 const MAGIC: &[u8; 8] = b"TRSEGMT\n";
 const CRC_AT: usize = 60;
@@ -45,19 +45,15 @@ impl SegmentHeader {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        told_from_newer(bytes, Self::decode_known)
-    }
-
-    fn decode_known(bytes: &[u8]) -> Result<Self, FormatError> {
-        check_lead(bytes, MAGIC)?;
-        if bytes.len() as u64 != BYTES || u32_at(bytes, CRC_AT) != crc32c::crc32c(&bytes[..CRC_AT]) {
-            return Err(FormatError::damaged(0, "wrong length or checksum"));
+        let version = check_sealed(bytes, MAGIC)?;
+        if bytes.len() as u64 != BYTES {
+            return Err(FormatError::damaged(0, format!("{} bytes, expected {BYTES}", bytes.len())));
         }
         Ok(Self {
             base_offset: Offset(i64_at(bytes, 16)),
             first_raft_index: RaftIndex(u64_at(bytes, 24)),
             created: TimestampMs(i64_at(bytes, 32)),
-            compacted: (u32_at(bytes, 8) >= 2).then(|| Compacted {
+            compacted: (version >= 2).then(|| Compacted {
                 generation: u32_at(bytes, 40),
                 end_offset: Offset(i64_at(bytes, 44)),
                 next_raft_index: RaftIndex(u64_at(bytes, 52)),

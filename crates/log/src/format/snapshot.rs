@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tailrace_types::Offset;
 
 use super::bytes::{Writer, i64_at, u32_at};
-use super::{FormatError, SECTIONS_VERSION, check_lead_upto, told_from_newer};
+use super::{FormatError, SECTIONS_VERSION, check_lead, version_of};
 use crate::config::SNAPSHOT_BYTES_MAX;
 use crate::sections::{PRODUCERS, SECTION_NAME_BYTES_MAX, SECTIONS_MAX, Section, Sections, is_name};
 
@@ -71,8 +71,7 @@ struct Head {
 }
 
 fn decode_head(file: &[u8]) -> Result<Head, FormatError> {
-    check_lead_upto(file, MAGIC, SECTIONS_VERSION)?;
-    if u32_at(file, 8) < SECTIONS_VERSION {
+    if version_of(file, MAGIC)? < SECTIONS_VERSION {
         return decode_first_head(file);
     }
     let short = || FormatError::damaged(0, format!("{} bytes, too short for a head", file.len()));
@@ -81,11 +80,9 @@ fn decode_head(file: &[u8]) -> Result<Head, FormatError> {
         return Err(FormatError::damaged(12, format!("{count} sections, at most {SECTIONS_MAX}")));
     }
     let crc_at = FIXED_BYTES + count * ENTRY_BYTES;
-    let entries = file.get(FIXED_BYTES..crc_at).ok_or_else(short)?;
-    if file.len() < crc_at + 4 || u32_at(file, crc_at) != crc32c::crc32c(&file[..crc_at]) {
-        return Err(FormatError::damaged(crc_at as u64, "wrong checksum of the head"));
-    }
-    let sections = entries.chunks_exact(ENTRY_BYTES).zip((FIXED_BYTES..).step_by(ENTRY_BYTES));
+    check_lead(file, MAGIC, crc_at, SECTIONS_VERSION)?;
+    let sections =
+        file[FIXED_BYTES..crc_at].chunks_exact(ENTRY_BYTES).zip((FIXED_BYTES..).step_by(ENTRY_BYTES));
     let sections = sections.map(|(entry, at)| decode_entry(entry, at)).collect::<Result<Vec<_>, _>>()?;
     for (index, section) in sections.iter().enumerate() {
         if sections[..index].iter().any(|other| other.name == section.name) {
@@ -96,9 +93,7 @@ fn decode_head(file: &[u8]) -> Result<Head, FormatError> {
 }
 
 fn decode_first_head(file: &[u8]) -> Result<Head, FormatError> {
-    if file.len() < HEAD_BYTES || u32_at(file, 28) != crc32c::crc32c(&file[..28]) {
-        return Err(FormatError::damaged(28, "wrong checksum of the head"));
-    }
+    check_lead(file, MAGIC, 28, SECTIONS_VERSION)?;
     let producers = Listed {
         name: PRODUCERS.to_owned(),
         version: PRODUCERS_VERSION,
@@ -127,7 +122,7 @@ fn decode_entry(entry: &[u8], at: usize) -> Result<Listed, FormatError> {
 /// The sections of a whole file, also those that this build does not know. One that is damaged takes the others with it: an older file
 /// has all of them as of one offset.
 pub(crate) fn decode(file: &Bytes, offset: Offset) -> Result<Sections, FormatError> {
-    let head = told_from_newer(&file[..file.len().min(HEAD_BYTES_MAX)], decode_head)?;
+    let head = decode_head(&file[..file.len().min(HEAD_BYTES_MAX)])?;
     let bytes: usize = head.sections.iter().map(|section| section.bytes).sum();
     if head.offset != offset.0 || file.len() != head.bytes + bytes {
         let reason = format!("head names offset {} and {bytes} bytes", head.offset);

@@ -68,11 +68,8 @@ enum MetaFound {
     Whole(Value),
     /// It has no checksum: an older build wrote it.
     Unchecked(Value),
-    Damaged {
-        reason: String,
-        /// What it says all the same.
-        says: Option<Value>,
-    },
+    /// Why.
+    Damaged(String),
 }
 
 impl MetaFiles {
@@ -142,7 +139,7 @@ enum Verdict {
 fn judge(found: MetaFound, copy: MetaFound) -> Verdict {
     let copy = match copy {
         MetaFound::Whole(copy) => Some(copy),
-        MetaFound::Missing | MetaFound::Unchecked(_) | MetaFound::Damaged { .. } => None,
+        MetaFound::Missing | MetaFound::Unchecked(_) | MetaFound::Damaged(_) => None,
     };
     match (found, copy) {
         (MetaFound::Missing, None) => Verdict::New,
@@ -151,18 +148,13 @@ fn judge(found: MetaFound, copy: MetaFound) -> Verdict {
         (MetaFound::Whole(value) | MetaFound::Unchecked(value), _) => {
             Verdict::SaysAndIsWritten { value, reason: None }
         }
-        (MetaFound::Damaged { says: Some(says), .. }, copy)
-            if is_newer(&says) && !copy.as_ref().is_some_and(|copy| differs_in_format_only(&says, copy)) =>
-        {
-            Verdict::Says(says)
-        }
         (MetaFound::Missing, Some(value)) => {
             Verdict::SaysAndIsWritten { value, reason: Some("it is missing".to_owned()) }
         }
-        (MetaFound::Damaged { reason, .. }, Some(value)) => {
+        (MetaFound::Damaged(reason), Some(value)) => {
             Verdict::SaysAndIsWritten { value, reason: Some(reason) }
         }
-        (MetaFound::Damaged { reason, .. }, None) => Verdict::Lost(reason),
+        (MetaFound::Damaged(reason), None) => Verdict::Lost(reason),
     }
 }
 
@@ -180,17 +172,16 @@ fn read(disk: &NodeDisk, path: &Path) -> io::Result<MetaFound> {
 fn parse(bytes: &[u8]) -> MetaFound {
     let mut value: Value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
-        Err(error) => return MetaFound::Damaged { reason: error.to_string(), says: None },
+        Err(error) => return MetaFound::Damaged(error.to_string()),
     };
     let Some(fields) = value.as_object_mut().filter(|fields| fields.contains_key("format")) else {
-        return MetaFound::Damaged { reason: "it has no format".to_owned(), says: None };
+        return MetaFound::Damaged("it has no format".to_owned());
     };
     match fields.remove(CRC) {
         None => MetaFound::Unchecked(value),
         Some(stored) if stored.as_u64() == Some(checksum(&value).into()) => MetaFound::Whole(value),
         Some(stored) => {
-            let reason = format!("its checksum is {}, expected {stored}", checksum(&value));
-            MetaFound::Damaged { reason, says: Some(value) }
+            MetaFound::Damaged(format!("its checksum is {}, expected {stored}", checksum(&value)))
         }
     }
 }
@@ -202,19 +193,6 @@ fn checksum(value: &Value) -> u32 {
 
 fn format_of(value: &Value) -> Option<u32> {
     u32::try_from(value.get("format")?.as_u64()?).ok()
-}
-
-fn is_newer(value: &Value) -> bool {
-    format_of(value).is_some_and(|format| format > FORMAT)
-}
-
-/// True if a changed byte made the format look newer.
-fn differs_in_format_only(found: &Value, copy: &Value) -> bool {
-    let mut found = found.clone();
-    if let (Some(fields), Some(format)) = (found.as_object_mut(), copy.get("format")) {
-        fields.insert("format".to_owned(), format.clone());
-    }
-    found == *copy
 }
 
 /// Written beside and renamed, so that a crash leaves the old file or the new one.
@@ -323,9 +301,23 @@ mod tests {
         std::fs::write(&files.path, serde_json::to_string_pretty(&older).unwrap()).unwrap();
         assert_eq!(files.read().unwrap(), Some(older.clone()), "the copy is older");
         assert_eq!(files.read().unwrap(), Some(older));
-        let of_a_newer_build = r#"{"format": 3, "node_id": 2, "cluster_id": "x", "seal": "abc", "crc": 1}"#;
-        std::fs::write(&files.path, of_a_newer_build).unwrap();
+        let mut newer = serde_json::json!({"format": 3, "node_id": 2, "cluster_id": "x", "seal": "abc"});
+        newer["crc"] = checksum(&newer).into();
+        std::fs::write(&files.path, newer.to_string()).unwrap();
         assert!(matches!(files.read(), Err(ClusterError::NewerFormat { found: 3, .. })));
-        assert_eq!(std::fs::read_to_string(&files.path).unwrap(), of_a_newer_build);
+        assert_eq!(std::fs::read_to_string(&files.path).unwrap(), newer.to_string());
+    }
+
+    /// A newer build keeps the checksum, so that several changed bytes are not taken for one.
+    #[test]
+    fn a_file_that_looks_newer_with_a_wrong_checksum_is_damaged() {
+        let (_folder, files) = files();
+        let whole = std::fs::read_to_string(&files.path).unwrap();
+        let changed =
+            whole.replace("\"format\": 2", "\"format\": 9").replace("\"node_id\": 2", "\"node_id\": 7");
+        assert_ne!(changed, whole);
+        std::fs::write(&files.path, changed).unwrap();
+        assert_eq!(files.read().unwrap(), Some(meta()));
+        assert_eq!(std::fs::read_to_string(&files.path).unwrap(), whole);
     }
 }

@@ -360,6 +360,32 @@ fn a_flipped_bit_of_a_version_is_damage_and_no_newer_format() {
     }
 }
 
+/// Seed 87 of whole nodes: a misdirected write left the magic, and a version that is none.
+#[test]
+fn a_write_that_went_astray_behind_the_magic_is_damage_and_no_newer_format() {
+    for (name, _) in VERSIONED {
+        for first in [0, 4, 9, 240, 255] {
+            let disk = common::disk(1);
+            let content = closed_log(&disk);
+            let mut astray = vec![0xA5; 512];
+            astray[..4].copy_from_slice(&[first, 0, 0, 0]);
+            disk.damage(&file(name), |bytes| {
+                bytes.iter_mut().skip(8).zip(&astray).for_each(|(b, new)| *b = *new)
+            });
+            match open(&disk, &small_segments()) {
+                Ok((mut log, _)) => {
+                    scrub(&mut log);
+                    assert_eq!(read_all(&log, Offset(0)).unwrap(), content, "{name}, version {first}");
+                }
+                Err(LogError::Damaged { file: found, .. }) => {
+                    assert_eq!(found, file(name), "version {first}")
+                }
+                Err(error) => panic!("{name}, version {first}: {error}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_damaged_batch_is_found_by_the_verifier() {
     let disk = common::disk(1);
