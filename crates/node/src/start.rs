@@ -31,7 +31,7 @@ use crate::group_collector::GroupCollector;
 use crate::metrics::NodeMetrics;
 use crate::node::Node;
 use crate::partitions::{
-    FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_up, replace_lost,
+    FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_open, keep_up, replace_lost,
     replica_options, start_flusher, tick,
 };
 use crate::relay::Relay;
@@ -276,20 +276,22 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     node.cleaner.start(&node).map_err(StartError::Threads)?;
     node.scrubber.start(&node).map_err(StartError::Threads)?;
     registry.register_collector(Box::new(GroupCollector::new(&node)));
-    let follower = task::spawn(follow_metadata(Arc::clone(&node)));
+    let mut tasks = vec![
+        task::spawn(follow_metadata(Arc::clone(&node))),
+        task::spawn(space::watch(Arc::clone(&node))),
+        task::spawn(keep_open(Arc::clone(&node))),
+    ];
     if let (Some(entered), Some(addresses)) = (entered, &addresses) {
         live_in_cluster(&node, entered, &config, addresses).await?;
     }
-    let tasks = vec![
-        follower,
+    tasks.extend([
         task::spawn(keep_up(Arc::clone(&node))),
         task::spawn(replace_lost(Arc::clone(&node))),
-        task::spawn(space::watch(Arc::clone(&node))),
         task::spawn(run_coordinators(Arc::clone(&node))),
         task::spawn(ShareGroups::sweep(Arc::clone(&node))),
         task::spawn(Arc::clone(&node.dirty).watch()),
         task::spawn(remember_nodes(Arc::clone(&node), own)),
-    ];
+    ]);
     Ok(RunningNode { node, addresses, tasks, _lock: lock })
 }
 

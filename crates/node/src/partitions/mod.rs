@@ -40,4 +40,4 @@ pub use table::{FollowsTopics, NotHere, Topic, TopicTable};
 pub(crate) use ticker::tick;
 pub use upkeep::advance_log_start;
 pub(crate) use upkeep::close_all;
-pub(crate) use upkeep::keep_up;
+pub(crate) use upkeep::{keep_open, keep_up};

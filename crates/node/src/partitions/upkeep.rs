@@ -46,14 +46,12 @@ pub(crate) async fn keep_up(node: Arc<Node>) {
     let mut checkpoint = every(Duration::from_millis(config.tailrace_checkpoint_interval_ms));
     let mut flush = every(FLUSH_LOOK);
     let mut close = every(CLOSE_LOOK);
-    let mut revive = every(REVIVE_LOOK);
-    let mut open_at = Instant::now();
     // The first tick of an interval comes at once.
     retention.tick().await;
     checkpoint.tick().await;
     loop {
-        let next = [&retention, &checkpoint, &flush, &close, &revive].map(Interval::next_at);
-        time::sleep_until(next.into_iter().min().expect("there are five")).await;
+        let next = [&retention, &checkpoint, &flush, &close].map(Interval::next_at);
+        time::sleep_until(next.into_iter().min().expect("there are four")).await;
         // Each has its turn, however long the others take.
         if retention.take_due() {
             retain_all(&node).await;
@@ -67,11 +65,18 @@ pub(crate) async fn keep_up(node: Arc<Node>) {
         if close.take_due() {
             close_old_segments(&node).await;
         }
-        if revive.take_due() {
-            revive_all(&node).await;
-            if Instant::now() >= open_at && !open_waiting(&node).await {
-                open_at = Instant::now() + OPEN_PAUSE;
-            }
+    }
+}
+
+/// Opens what a full disk has stopped, or kept from being opened, once there is room. Runs until the task is dropped, and from before the
+/// node knows the cluster's metadata: it may be their log that has stopped.
+pub(crate) async fn keep_open(node: Arc<Node>) {
+    let mut open_at = Instant::now();
+    loop {
+        time::sleep(REVIVE_LOOK).await;
+        revive_all(&node).await;
+        if Instant::now() >= open_at && !open_waiting(&node).await {
+            open_at = Instant::now() + OPEN_PAUSE;
         }
     }
 }
