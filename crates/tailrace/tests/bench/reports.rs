@@ -115,7 +115,7 @@ fn a_stall_is_seconds_with_nothing_in_them() {
     let (plan, out) = (dir.path().join("plan.toml"), dir.path().join("out"));
     let text = format!(
         "rounds = 1\npause = '0s'\n[trouble]\n\
-         signals = [{{ at = '1s', signal = 'SIGSTOP' }}, {{ at = '3s', signal = 'SIGCONT' }}]\n[[system]]\n\
+         signals = [{{ at = '1s', signal = 'SIGSTOP' }}, {{ at = '3500ms', signal = 'SIGCONT' }}]\n[[system]]\n\
          name = 'echo'\nsystem = 'tcp-echo'\naddress = '{address}'\n\
          start = ['{TAILRACE}', 'bench', 'proxy', '--listen', '{address}', '--to', '{}']\n\
          [[workload]]\nname = 'w'\nrate = 200\nduration = '5s'\nwarm-up = '0s'\n",
