@@ -293,7 +293,9 @@ impl Router {
         self.space.matches(subject, &mut found).ok()?;
         let own = found.into_iter().filter_map(|target| match &*target {
             Target::Client(subscription)
-                if subscription.client.id == client.id && subscription.queue.is_none() =>
+                if subscription.client.id == client.id
+                    && subscription.queue.is_none()
+                    && !subscription.has_ended() =>
             {
                 Some((subscription.number, target.clone()))
             }
@@ -365,7 +367,7 @@ impl Outgoing<'_, '_> {
 }
 
 /// Puts a message into a client's buffer. True if it is there.
-pub(super) fn deliver_to(
+fn deliver_to(
     subscription: &ClientSubscription,
     message: &Message<'_>,
     shared: &mut Option<Bytes>,
@@ -389,16 +391,37 @@ pub(super) fn deliver_to(
     } else {
         client.out.append(size, burst.read_at, admit, |out| write_delivery(out, &delivery), None)
     };
+    if !is_sent(appended, client, burst) {
+        return false;
+    }
+    if count == Count::Last {
+        client.expire(subscription.number);
+    }
+    burst.delivered(size.body_bytes);
+    true
+}
+
+/// The same of a status of the server's own, which does not count towards a subscription's last message.
+pub(super) fn deliver_status(subscription: &ClientSubscription, status: &Message<'_>, burst: &mut Burst) {
+    let client = &subscription.client;
+    let delivery = Delivery { message: *status, sid: subscription.sid() };
+    let size = size_of(&delivery);
+    let admit = || !subscription.has_ended();
+    let appended = client.out.append(size, burst.read_at, admit, |out| write_delivery(out, &delivery), None);
+    if is_sent(appended, client, burst) {
+        burst.delivered(size.body_bytes);
+    }
+}
+
+/// True if it is in the client's buffer; then the burst sends it, or somebody else's.
+#[inline]
+fn is_sent(appended: Appended, client: &Arc<Client>, burst: &mut Burst) -> bool {
     match appended {
         Appended::No => return false,
         // Somebody else's burst sends it; this one is held back all the same.
         Appended::Yes => burst.look_at(client),
         Appended::First => burst.touched.push(Arc::clone(client)),
     }
-    if count == Count::Last {
-        client.expire(subscription.number);
-    }
-    burst.delivered(size.body_bytes);
     true
 }
 

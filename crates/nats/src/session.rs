@@ -23,7 +23,7 @@ use crate::close::CloseReason;
 use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
 use crate::reserved;
-use crate::router::{Begun, Route, deliver_to};
+use crate::router::{Begun, Route, deliver_status};
 use crate::shapes::{Held, Shapes};
 use crate::subscription::{ClientSubscription, Sid};
 use crate::target::Target;
@@ -493,7 +493,7 @@ impl Session {
         front.metrics().no_responders.inc();
         let headers = [NO_RESPONDERS, b"Nats-Subject: ", subject, b"\r\n\r\n"].concat();
         let answer = Message { subject: reply, reply: None, headers: Some(&headers), payload: b"" };
-        deliver_to(subscription, &answer, &mut None, &mut self.burst);
+        deliver_status(subscription, &answer, &mut self.burst);
     }
 
     // ---- SUB, UNSUB ----
