@@ -41,7 +41,8 @@ class Play:
     def conversation(self, operations):
         """The first difference that is not known; None if there is none."""
         prefix = fresh_prefix()
-        worlds = [World(side, prefix) for side in self.sides]
+        restarts = any(name == "restart" for name, _ in operations)
+        worlds = [World(side, prefix, restarts) for side in self.sides]
         for number, operation in enumerate(operations):
             kafka, tailrace = self.both(worlds, operation)
             self.done[operation[0]] += 1

@@ -25,7 +25,6 @@ class Topics:
         answer = self.call("CreateTopics", 7, {"Topics": [wanted], "timeoutMs": 10_000})["Topics"][0]
         if answer["ErrorCode"] == 0:
             self.topics[t], self.counts[t] = answer["TopicId"], partitions
-            self.deleted.discard(t)
             self.forget_sequences(t)
             for p in range(partitions):
                 self.until(lambda p=p: self.offset(t, p, LATEST, 0)[0] == 0)
@@ -35,7 +34,7 @@ class Topics:
         answer = self.call("DeleteTopics", 6, {"Topics": [{"Name": self.topic_name(t)}], "TimeoutMs": 10_000})["Responses"][0]
         if answer["ErrorCode"] == 0:
             self.until(lambda: self.offset(t, 0, LATEST, 0)[0] == 3)
-            self.deleted.add(t)
+            self.lives[t] += self.restarts
         return answer["ErrorCode"]
 
     def create_partitions(self, t, count):
