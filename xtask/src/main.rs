@@ -21,7 +21,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   prove subjects [--full | --miri]
                            models, histories and broken variants of the matcher; full: more of it, and its churn under ThreadSanitizer
                            and Miri (nightly Rust); miri: all its tests under Miri, which finds undefined behaviour (hours)
-  sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
+  sim [--nodes | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
                            nodes as they ship, a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
   mutants [--list] [PART OF A NAME...]

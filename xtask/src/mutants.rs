@@ -35,7 +35,7 @@ struct Mutant {
     find: String,
     /// What stands there instead.
     replace: String,
-    /// A simulator (`nodes`, `cluster`, `group`), or the arguments of `cargo test`.
+    /// A simulator (`nodes`, `group`), or the arguments of `cargo test`.
     noticed_by: String,
 }
 
@@ -126,7 +126,7 @@ fn plant(tree: &Path, mutant: &Mutant) -> Result<Outcome, String> {
 }
 
 fn look(tree: &Path, mutant: &Mutant) -> Result<Outcome, String> {
-    let simulator = ["nodes", "cluster", "group"].contains(&mutant.noticed_by.as_str());
+    let simulator = ["nodes", "group"].contains(&mutant.noticed_by.as_str());
     let campaign = ["run", "--quiet", "-p", "tailrace-sim", "--example", "campaign", "--"];
     let test: Vec<&str> = mutant.noticed_by.split(' ').collect();
     let built = if simulator {

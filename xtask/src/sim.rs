@@ -1,10 +1,11 @@
-//! The simulator, over many seeds: of nodes as they ship, of a whole cluster, of one replicated partition, and of bugs on purpose.
+//! The simulator, over many seeds: of nodes as they ship, of one replicated partition, and of bugs on purpose.
 
 use std::process::Command;
 
 use crate::run::{self, root};
 
-const USAGE: &str = "usage: cargo xtask sim [--nodes | --cluster | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
+const USAGE: &str =
+    "usage: cargo xtask sim [--nodes | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MILLISECONDS] \
                      [--without NUMBERS | --only NUMBERS]
        cargo xtask sim --nodes --seed N [--storm MILLISECONDS] [--without NUMBERS | --only NUMBERS] --trace";
 
@@ -29,8 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         let seeds = options.seeds.unwrap_or(if options.first.is_some() { 1 } else { 200 });
         let storm_ms = options.storm_ms.unwrap_or(match *kind {
             "group" => 4_000,
-            "nodes" => 5_000,
-            _ => 6_000,
+            _ => 5_000,
         });
         let [first, seeds, storm_ms] =
             [options.first.unwrap_or(0), seeds, storm_ms].map(|number| number.to_string());
@@ -57,7 +57,6 @@ fn parse(arguments: &[String]) -> Option<Options> {
     while let Some(name) = rest.next() {
         match name.as_str() {
             "--nodes" => options.kinds.push("nodes"),
-            "--cluster" => options.kinds.push("cluster"),
             "--group" => options.kinds.push("group"),
             "--bugs" => options.kinds.push("bugs"),
             "--seeds" => options.seeds = Some(rest.next()?.parse().ok()?),
@@ -72,7 +71,7 @@ fn parse(arguments: &[String]) -> Option<Options> {
         return None;
     }
     if options.kinds.is_empty() {
-        options.kinds = vec!["nodes", "cluster", "group"];
+        options.kinds = vec!["nodes", "group"];
     }
     Some(options)
 }

@@ -1,4 +1,4 @@
-//! Runs many seeds of the simulator, of nodes as they ship, of a whole cluster or of one replicated partition: `cargo xtask sim`.
+//! Runs many seeds of the simulator, of nodes as they ship or of one replicated partition: `cargo xtask sim`.
 //!
 //! Every seed runs twice, and both runs must be the same. A failure is made as short as it goes: less time, then fewer faults.
 
@@ -11,8 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tailrace_replication::raft::DeliberateBug;
-use tailrace_sim::cluster::{self, ClusterOptions};
-use tailrace_sim::group::{self, GroupOptions};
+use tailrace_sim::group::{self, Bug, GroupOptions};
 use tailrace_sim::storm::{self, StormOptions};
 use tailrace_sim::{Failure, Mask};
 use tracing_subscriber::filter::LevelFilter;
@@ -20,8 +19,8 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 const USAGE: &str =
-    "usage: campaign nodes|cluster|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
-       campaign noticed nodes|cluster|group FIRST_SEED SEEDS
+    "usage: campaign nodes|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
+       campaign noticed nodes|group FIRST_SEED SEEDS
        campaign trace nodes SEED STORM_MS debug|info|warn [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// What the time of runs is counted as.
@@ -51,17 +50,8 @@ fn main() -> ExitCode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Cluster,
     Group,
     Nodes,
-}
-
-/// What is done wrong on purpose.
-#[derive(Clone, Copy, Debug)]
-enum Bug {
-    None,
-    Cluster(cluster::Bug),
-    Group(group::Bug),
 }
 
 type Counts = BTreeMap<&'static str, u64>;
@@ -87,7 +77,6 @@ struct Found {
 impl Kind {
     fn named(name: &str) -> Option<Self> {
         match name {
-            "cluster" => Some(Self::Cluster),
             "group" => Some(Self::Group),
             "nodes" => Some(Self::Nodes),
             _ => None,
@@ -97,7 +86,6 @@ impl Kind {
     /// How long faults rage where nobody says so.
     fn storm_ms(self) -> u64 {
         match self {
-            Self::Cluster => 6_000,
             Self::Group => 4_000,
             Self::Nodes => 5_000,
         }
@@ -184,7 +172,6 @@ impl Campaign {
             shrink(self.kind, *seed, self.storm_ms, &self.mask, failure).tell(self.kind, *seed);
         }
         let rare: &[&str] = match self.kind {
-            Kind::Cluster => &cluster::RARE,
             Kind::Group => &group::RARE,
             Kind::Nodes => &storm::RARE,
         };
@@ -211,21 +198,21 @@ fn mask(arguments: &[String]) -> Option<Mask> {
     }
 }
 
-fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(Counts, u64), Failure> {
-    let run = || match (kind, bug) {
-        (Kind::Cluster, bug) => {
-            let bug = if let Bug::Cluster(bug) = bug { Some(bug) } else { None };
-            let options = ClusterOptions { seed, storm_ms, bug, mask: mask.clone() };
-            cluster::run(options).map(|report| (report.counts, report.trace.into()))
-        }
-        (Kind::Group, bug) => {
-            let bug = if let Bug::Group(bug) = bug { Some(bug) } else { None };
+fn once(
+    kind: Kind,
+    seed: u64,
+    storm_ms: u64,
+    mask: &Mask,
+    bug: Option<Bug>,
+) -> Result<(Counts, u64), Failure> {
+    let run = || match kind {
+        Kind::Group => {
             let report = group::run(GroupOptions { seed, storm_ms, bug, mask: mask.clone() })?;
             let mut counts = report.counts;
             counts.extend([("acknowledged", report.acknowledged), ("read", report.read)]);
             Ok((counts, report.trace.into()))
         }
-        (Kind::Nodes, _) => {
+        Kind::Nodes => {
             let options = StormOptions { seed, storm_ms, mask: mask.clone() };
             let report = storm::run(&options)?;
             let mut counts = report.counts;
@@ -244,8 +231,8 @@ fn once(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, bug: Bug) -> Result<(
 }
 
 fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<Counts, Failure> {
-    let first = once(kind, seed, storm_ms, mask, Bug::None);
-    if once(kind, seed, storm_ms, mask, Bug::None) == first {
+    let first = once(kind, seed, storm_ms, mask, None);
+    if once(kind, seed, storm_ms, mask, None) == first {
         first.map(|(counts, _)| counts)
     } else {
         Err(Failure { anomaly: "two runs of the seed differ".to_owned(), faults: Vec::new() })
@@ -263,7 +250,6 @@ impl Shrunk {
     fn tell(&self, kind: Kind, seed: u64) {
         let numbers: Vec<String> = self.faults.iter().map(|(number, _)| number.to_string()).collect();
         let which = match kind {
-            Kind::Cluster => "--cluster",
             Kind::Group => "--group",
             Kind::Nodes => "--nodes",
         };
@@ -293,7 +279,7 @@ fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) 
             let mut fewer = faults.clone();
             fewer.drain(at..(at + part).min(fewer.len()));
             let listed = fewer.iter().map(|(number, _)| *number).collect();
-            match once(kind, seed, storm_ms, &Mask { listed, only: true }, Bug::None) {
+            match once(kind, seed, storm_ms, &Mask { listed, only: true }, None) {
                 Err(failure) => {
                     faults = if failure.anomaly.starts_with("assertion") { fewer } else { failure.faults };
                     last.anomaly = failure.anomaly;
@@ -328,7 +314,7 @@ fn trace(arguments: &[String]) -> ExitCode {
         return ExitCode::from(2);
     };
     tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_timer(SimulatedTime).init();
-    match once(kind, seed, storm_ms, &mask, Bug::None) {
+    match once(kind, seed, storm_ms, &mask, None) {
         Ok(_) => ExitCode::SUCCESS,
         Err(failure) => {
             println!("FAILED seed {seed}: {}", failure.anomaly);
@@ -342,7 +328,7 @@ fn noticed(arguments: &[String]) -> ExitCode {
     let [kind, first, seeds] = arguments else { return ExitCode::from(2) };
     let numbers = (first.parse::<u64>(), seeds.parse::<u64>());
     let (Some(kind), (Ok(first), Ok(seeds))) = (Kind::named(kind), numbers) else { return ExitCode::from(2) };
-    let fails = |seed| Some((seed, once(kind, seed, kind.storm_ms(), &Mask::default(), Bug::None).err()?));
+    let fails = |seed| Some((seed, once(kind, seed, kind.storm_ms(), &Mask::default(), None).err()?));
     match (first..first.saturating_add(seeds)).find_map(fails) {
         Some((seed, failure)) => {
             println!("seed {seed}: {}", failure.anomaly);
@@ -355,29 +341,24 @@ fn noticed(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Every deliberate bug, and the first seed that notices it.
+/// Every deliberate bug of one partition, and the first seed that notices it.
 fn bugs() -> ExitCode {
-    use DeliberateBug::{AcceptOlderCoordinators, CountOlderTerms, SkipTruncation};
     let all = [
-        Bug::Group(group::Bug::AcknowledgeBeforeSync),
-        Bug::Group(group::Bug::ReuseReplicaId),
-        Bug::Group(group::Bug::ReadUncommitted),
-        Bug::Group(group::Bug::AcknowledgeOnAppend),
-        Bug::Group(group::Bug::BarrierWithoutMajority),
-        Bug::Group(group::Bug::Replicas(SkipTruncation)),
-        Bug::Group(group::Bug::Replicas(CountOlderTerms)),
-        Bug::Cluster(cluster::Bug::ReuseReplicaId),
-        Bug::Cluster(cluster::Bug::StaleLeaderReads),
-        Bug::Cluster(cluster::Bug::Replicas(AcceptOlderCoordinators)),
+        Bug::AcknowledgeBeforeSync,
+        Bug::ReuseReplicaId,
+        Bug::ReadUncommitted,
+        Bug::AcknowledgeOnAppend,
+        Bug::BarrierWithoutMajority,
+        Bug::Replicas(DeliberateBug::SkipTruncation),
+        Bug::Replicas(DeliberateBug::CountOlderTerms),
     ];
     let mut outcome = ExitCode::SUCCESS;
     for bug in all {
-        let kind = if let Bug::Cluster(_) = bug { Kind::Cluster } else { Kind::Group };
-        let storm_ms = kind.storm_ms();
+        let (kind, storm_ms) = (Kind::Group, Kind::Group.storm_ms());
         let by = |seed| {
-            let failure = once(kind, seed, storm_ms, &Mask::default(), bug).err()?;
+            let failure = once(kind, seed, storm_ms, &Mask::default(), Some(bug)).err()?;
             // A seed that fails without it says nothing.
-            let is_fine = once(kind, seed, storm_ms, &Mask::default(), Bug::None).is_ok();
+            let is_fine = once(kind, seed, storm_ms, &Mask::default(), None).is_ok();
             is_fine.then_some((seed, failure))
         };
         let noticed = (0..BUG_SEEDS).find_map(by);

@@ -54,8 +54,6 @@ pub(crate) struct History {
     transactions: BTreeMap<String, Outcome>,
     /// Acknowledged batches of transactions.
     parts: BTreeMap<String, BTreeSet<(TopicPartition, String)>>,
-    /// Of each group and partition: the offset that was acknowledged last, and by which epoch of its coordinator.
-    offsets: BTreeMap<(String, TopicPartition), (i64, LeaderEpoch)>,
     pub(crate) acknowledged: u64,
     pub(crate) read: u64,
 }
@@ -131,17 +129,8 @@ impl History {
         Ok(())
     }
 
-    /// What a reader got in one answer, in order.
-    pub(crate) fn parse(bytes: &[u8], from: Offset) -> Result<Vec<(Offset, Seen)>, String> {
-        Self::parse_kept(bytes, from, false)
-    }
-
-    /// The same; `has_gaps`: compaction may have taken batches.
-    pub(crate) fn parse_kept(
-        bytes: &[u8],
-        from: Offset,
-        has_gaps: bool,
-    ) -> Result<Vec<(Offset, Seen)>, String> {
+    /// What a reader got in one answer, in order. `has_gaps`: compaction may have taken batches.
+    pub(crate) fn parse(bytes: &[u8], from: Offset, has_gaps: bool) -> Result<Vec<(Offset, Seen)>, String> {
         let (mut found, mut at) = (Vec::new(), from);
         for batch in split_batches(bytes) {
             let (header, batch) = batch.map_err(|error| error.to_string())?;
@@ -202,21 +191,6 @@ impl History {
             }
             Outcome::Aborted => Err(format!("aborted-read: {id} at {base}: {} was aborted", seen.value)),
         }
-    }
-
-    pub(crate) fn offset_was_committed(
-        &mut self,
-        group: &str,
-        id: &TopicPartition,
-        offset: i64,
-        epoch: LeaderEpoch,
-    ) {
-        self.offsets.insert((group.to_owned(), id.clone()), (offset, epoch));
-    }
-
-    /// The last offset that was acknowledged, and the coordinator's epoch.
-    pub(crate) fn committed_offset(&self, group: &str, id: &TopicPartition) -> Option<(i64, LeaderEpoch)> {
-        self.offsets.get(&(group.to_owned(), id.clone())).copied()
     }
 
     /// The end of a run, for a partition that gives up what is old: what was read, and is there, is as it was.

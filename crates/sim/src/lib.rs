@@ -1,10 +1,9 @@
 //! Seeded fakes of the world that the shipped crates run in: development only.
 //!
 //! [`SimDisk`] is a disk in memory that forgets what was not synced, tears, fails and fills up, all from one seed.
-//! [`group`] is one replicated partition under faults, [`cluster`] a whole cluster with its controller, coordinators and clients. What
-//! this crate deliberately does not hold: copies or variants of shipped code. It drives the shipped crates.
+//! [`group`] is one replicated partition under faults, [`storm`] are whole servers with clients of all kinds. What this crate deliberately
+//! does not hold: copies or variants of shipped code. It drives the shipped crates.
 
-pub mod cluster;
 mod computer;
 mod disk;
 pub mod group;

@@ -92,10 +92,7 @@ impl<D: Disk> Replica<D> {
     ) -> Result<Appended, ProposeError> {
         self.lead()?;
         assert!(marker.producer_id.get() >= 0, "a marker without a producer");
-        let checked = self.ledger().producers.check_marker(marker);
-        #[cfg(feature = "deliberate-bugs")]
-        let checked = checked.or_else(|error| if self.forgives(&error) { Ok(()) } else { Err(error) });
-        checked.map_err(AppendError::from)?;
+        self.ledger().producers.check_marker(marker).map_err(AppendError::from)?;
         let (committed, coordinator_epoch) = (marker.committed, marker.coordinator_epoch);
         let end = EndTransactionMarker { committed, coordinator_epoch };
         let kind = self.ledger().policy.timestamp_type;

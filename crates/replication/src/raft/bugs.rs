@@ -4,7 +4,6 @@ use tailrace_log::Disk;
 
 use super::replica::{Replica, Role};
 use super::state::DeliberateBug;
-use crate::producers::ProducerError;
 
 impl<D: Disk> Replica<D> {
     /// From now on.
@@ -13,12 +12,6 @@ impl<D: Disk> Replica<D> {
         if bug == DeliberateBug::CountOlderTerms {
             self.node.raft.max_msg_size = 0;
         }
-    }
-
-    /// What becomes of the refusal of a marker.
-    pub(super) fn forgives(&self, error: &ProducerError) -> bool {
-        self.bug == Some(DeliberateBug::AcceptOlderCoordinators)
-            && matches!(error, ProducerError::CoordinatorFenced { .. })
     }
 
     /// What it takes for committed, if that is wrong.

@@ -16,7 +16,7 @@ use super::site::{
 use crate::computer::Computer;
 use crate::rng::Rng;
 
-/// In so many runs, each.
+/// In so many runs leaders are cut off.
 const RUNS_PERCENT: u64 = 25;
 
 /// So many elections are followed by a cut.
@@ -33,10 +33,13 @@ const WATCHED: [&str; 6] =
     [TOPIC, DATA_TOPIC, OUT_TOPIC, INTERNAL_TOPICS[0], INTERNAL_TOPICS[1], INTERNAL_TOPICS[2]];
 
 /// Between two moves of a coordinator.
-const MOVES_EVERY_MS: (u64, u64) = (200, 800);
+const MOVES_EVERY_MS: (u64, u64) = (500, 1_500);
 
-/// How much slower the link of one that is about to move is, and how long before the move at most.
-const SLOWER_MS: (u64, u64) = (50, 500);
+/// How much slower the link of one that is about to move is.
+const SLOWER_MS: (u64, u64) = (250, 900);
+
+/// How long it is slow, and how long the coordinator waits for a transaction that ends.
+const WAITS: Duration = Duration::from_millis(700);
 
 pub(super) struct Aim {
     rng: Rng,
@@ -47,9 +50,9 @@ pub(super) struct Aim {
 }
 
 impl Aim {
-    pub(super) fn draw(mut rng: Rng) -> Self {
+    pub(super) fn draw(mut rng: Rng, site: &Site) -> Self {
         let epochs = rng.percent(RUNS_PERCENT).then(BTreeMap::new);
-        let moves_at = rng.percent(RUNS_PERCENT).then_some(Duration::ZERO);
+        let moves_at = site.habits.moves_coordinators.then_some(Duration::ZERO);
         Self { rng, epochs, moves_at }
     }
 
@@ -92,21 +95,17 @@ impl Aim {
             Some(now + Duration::from_millis(self.rng.between(MOVES_EVERY_MS.0, MOVES_EVERY_MS.1)));
         let partition = i32::try_from(self.rng.below(INTERNAL_PARTITIONS.unsigned_abs().into())).ok()?;
         let from = leader_on(site, TRANSACTION_STATE_TOPIC, partition)?;
-        // One that has markers to write, if it can be.
-        let data = i32::try_from(self.rng.below(DATA_PARTITIONS as u64)).ok()?;
+        // To one that takes markers.
         let others: Vec<usize> = (0..site.computers.len()).filter(|other| *other != from).collect();
-        let any = *others.get(usize::try_from(self.rng.below(others.len() as u64)).ok()?)?;
-        let slow = leader_on(site, DATA_TOPIC, data).filter(|slow| *slow != from).unwrap_or(any);
+        let data = 0..i32::try_from(DATA_PARTITIONS).ok()?;
+        let leaders: Vec<usize> =
+            data.filter_map(|partition| leader_on(site, DATA_TOPIC, partition)).collect();
+        let slow = *leaders.iter().find(|leader| **leader != from)?;
         let to = *others.iter().find(|other| **other != slow)?;
         let ms = self.rng.between(SLOWER_MS.0, SLOWER_MS.1);
-        let at = now + Duration::from_millis(self.rng.between(ms / 4, ms));
         Some([
-            Fault {
-                at: now,
-                what: What::Slow { one: from, other: slow, ms },
-                lasts: Duration::from_millis(2 * ms),
-            },
-            Fault { at, what: What::Move { partition, from, to }, lasts: Duration::ZERO },
+            Fault { at: now, what: What::Slow { one: from, other: slow, ms }, lasts: WAITS },
+            Fault { at: now, what: What::Move { from, to }, lasts: WAITS },
         ])
     }
 }

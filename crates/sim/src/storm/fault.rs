@@ -53,9 +53,8 @@ pub(super) enum What {
         other: usize,
         ms: u64,
     },
-    /// A coordinator of transactions hands over to that of another node.
+    /// A coordinator of transactions hands over to that of another node while it ends one.
     Move {
-        partition: i32,
         from: usize,
         to: usize,
     },

@@ -77,7 +77,7 @@ impl Faults {
             off: BTreeSet::new(),
             postponed: Vec::new(),
             operators: Operators::default(),
-            aim: Aim::draw(rng.fork()),
+            aim: Aim::draw(rng.fork(), site),
             aimed: 0,
             mask: mask.clone(),
             rng,
@@ -202,7 +202,7 @@ impl Faults {
                     self.mends.push((until, Mend::Slow(from, to)));
                 }
             }
-            What::Move { partition, from, to } => site.move_coordinator(partition, from, to),
+            What::Move { from, to } => site.move_coordinator(from, to, fault.lasts),
             What::Pause { computer } => site.computers[computer].machine().pause(fault.lasts),
             What::Clock { computer, hours } => {
                 site.computers[computer].machine().set_clock_error(hours * 3_600_000);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tailrace_types::Offset;
+use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
@@ -103,6 +103,8 @@ pub(super) struct History {
     listening: BTreeSet<usize>,
     /// Which member of each consumer group owns each partition.
     owners: BTreeMap<(&'static str, i32), usize>,
+    /// Who was given each producer id, and its epoch at that time.
+    producers: BTreeMap<ProducerId, (String, ProducerEpoch)>,
     /// Offsets of the output that a share group has accepted; false if the answer was lost.
     accepted: BTreeMap<i64, bool>,
     /// How often what happened.
@@ -207,6 +209,15 @@ impl History {
     }
 
     /// Something should not have happened. The first one counts.
+    /// Somebody was given a producer id. It is for him alone, and each time with a later epoch.
+    pub(super) fn was_given(&mut self, id: ProducerId, epoch: ProducerEpoch, owner: &str) {
+        if let Some((before, last)) = self.producers.insert(id, (owner.to_owned(), epoch))
+            && (before != owner || epoch <= last)
+        {
+            self.found(format!("{owner} was given producer {id} with epoch {epoch}, {before} had {last}"));
+        }
+    }
+
     pub(super) fn found(&mut self, anomaly: String) {
         self.anomaly.get_or_insert(anomaly);
     }

@@ -193,7 +193,7 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
         slice.extent.read_at(&mut bytes, 0).map_err(|error| error.to_string())?;
         let aborted = outcome.aborted.iter().map(|one| (one.producer_id.get(), one.first_offset)).collect();
         let mut hiding = Hiding::new(aborted);
-        for (base, seen) in Partitions::parse_kept(&bytes, from, keeps.is_compacted())? {
+        for (base, seen) in Partitions::parse(&bytes, from, keeps.is_compacted())? {
             from = seen.next;
             let is_visible = hiding.shows(&seen);
             log.batches.push(Held { base, seen, is_visible });

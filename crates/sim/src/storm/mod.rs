@@ -6,10 +6,12 @@ mod aim;
 mod clients;
 mod fault;
 mod faults;
+mod handover;
 mod history;
 mod judge;
 mod operators;
 mod site;
+mod watcher;
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -50,7 +52,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 42] = [
+pub const RARE: [&str; 47] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -59,6 +61,9 @@ pub const RARE: [&str; 42] = [
     "a computer stood still",
     "a connection was reset",
     "a coordinator moved while one of its links was slow",
+    "a copy of a log was offered",
+    "a copy took the place of a log",
+    "a damaged segment was mended",
     "a disk was lost",
     "a disk was nearly full",
     "a leader told how far it has committed",
@@ -75,6 +80,7 @@ pub const RARE: [&str; 42] = [
     "a reader passed over an aborted batch",
     "a reassignment was begun",
     "a record was heard",
+    "a replica was elected",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
@@ -91,6 +97,7 @@ pub const RARE: [&str; 42] = [
     "preferred leaders were elected",
     "records were acquired",
     "some replica answered a fetch",
+    "the end of a log was cut off",
     "a computer did not hear of another one",
     "two computers were cut off from each other",
 ];
@@ -150,7 +157,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let history = SharedHistory::new(site.habits);
     let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
     let mut faults = None;
-    let played = storm.play(options, rng, nodes, &mut faults);
+    let played = storm.play(options, rng, &mut faults);
     let told = faults.as_ref().map(Faults::told).unwrap_or_default();
     match played.and_then(|()| storm.end()) {
         Ok(told) => {
@@ -168,7 +175,6 @@ impl Storm {
         &mut self,
         options: &StormOptions,
         mut rng: Rng,
-        nodes: u8,
         struck: &mut Option<Faults>,
     ) -> Result<(), String> {
         (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
@@ -180,8 +186,7 @@ impl Storm {
             self.create(topic, partitions)?;
         }
         let protocol = rng.next_u64();
-        let followers_answer = self.site.followers_answer;
-        self.site.client.enter(|| clients::spawn_all(nodes, &self.history, followers_answer, protocol));
+        self.site.client.enter(|| clients::spawn_all(&self.site, &self.history, protocol));
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
         let faults = Faults::new(rng.fork(), &self.site, begin, end, &options.mask);
@@ -253,6 +258,8 @@ impl Storm {
                 && let Some(node) = computer.node()
             {
                 self.writes[index] = start;
+                let watched = watcher::watch(Arc::clone(&node), self.history.clone());
+                computer.machine().enter(|| task::spawn(watched));
                 for writer in 0..WRITERS {
                     let writer = Writer::new(index, start, writer, self.history.clone());
                     computer.machine().enter(|| task::spawn(writer.run(Arc::clone(&node))));

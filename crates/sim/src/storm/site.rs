@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use tailrace_env::task;
 use tailrace_metadata::{CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
-use tailrace_node::{Caller, cluster};
-use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TopicName, TopicPartition};
+use tailrace_types::{NodeId, PartitionId, TopicName, TopicPartition};
 
+use super::handover::hand_over;
 use crate::computer::Computer;
 use crate::rng::Rng;
 use crate::world::{Machine, Network, Universe};
@@ -102,6 +102,9 @@ const CLEANER_BACKOFF_MS: u64 = 200;
 /// In so many runs some topic is relaxed.
 const RELAXED_PERCENT: u64 = 25;
 
+/// In so many runs coordinators of transactions move.
+const MOVES_PERCENT: u64 = 30;
+
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
 
@@ -126,6 +129,8 @@ pub(super) struct Habits {
     pub(super) compacts_data: bool,
     /// Old records were acknowledged before they were synced: a loss of power is harm.
     pub(super) relaxes_old: bool,
+    /// Coordinators of transactions move while what they have written is on its way.
+    pub(super) moves_coordinators: bool,
 }
 
 impl Site {
@@ -136,7 +141,11 @@ impl Site {
         let computers: Vec<_> = (1..=nodes).map(one).collect();
         let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
         let followers_answer = rng.percent(50);
-        let habits = Habits { compacts_data: rng.percent(50), relaxes_old: rng.percent(RELAXED_PERCENT) };
+        let habits = Habits {
+            compacts_data: rng.percent(50),
+            relaxes_old: rng.percent(RELAXED_PERCENT),
+            moves_coordinators: rng.percent(MOVES_PERCENT),
+        };
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
 
@@ -152,23 +161,11 @@ impl Site {
         self.computers[index].boot(settings);
     }
 
-    /// A node hands a partition of the coordinators of transactions over to another node.
-    pub(super) fn move_coordinator(&self, partition: i32, from: usize, to: usize) {
-        let partition = PartitionId(partition);
-        let computer = &self.computers[from];
+    /// A coordinator hands over to that of another node as soon as it ends a transaction, within some time.
+    pub(super) fn move_coordinator(&self, from: usize, to: usize, within: Duration) {
+        let (computer, to) = (&self.computers[from], NodeId(number(to).into()));
         let Some(node) = computer.node() else { return };
-        let (Some(topic), image) = (node.topics().by_name(TRANSACTION_STATE_TOPIC), node.image()) else {
-            return;
-        };
-        let placed = image.topic(TRANSACTION_STATE_TOPIC).and_then(|topic| topic.partition(partition));
-        let is_there = |replica: &ReplicaId| replica.node() == NodeId(number(to).into());
-        let Some(replica) = placed.and_then(|placed| placed.replicas.iter().copied().find(is_there)) else {
-            return;
-        };
-        let group = RaftGroup { topic: topic.id, partition };
-        computer.machine().enter(|| {
-            task::spawn(async move { cluster::hand_to(&node, Caller::internal(), group, replica).await })
-        });
+        computer.machine().enter(|| task::spawn(hand_over(node, to, within)));
     }
 }
 

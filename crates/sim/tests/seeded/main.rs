@@ -2,7 +2,6 @@
 
 mod aborted;
 mod aborted_replicas;
-mod clusters;
 mod committed;
 mod common;
 mod hibernation;

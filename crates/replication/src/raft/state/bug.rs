@@ -8,6 +8,4 @@ pub enum DeliberateBug {
     /// As the leader it takes for committed what a majority has, also of an older term. It sends one entry at a time, so that this
     /// comes to pass.
     CountOlderTerms,
-    /// As the leader it takes markers of coordinators that others have followed.
-    AcceptOlderCoordinators,
 }

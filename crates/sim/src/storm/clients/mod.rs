@@ -28,7 +28,7 @@ use self::reader::Taste;
 use self::subscriber::Subscriber;
 use self::transactional::Protocol;
 use super::history::SharedHistory;
-use super::site::{COMPACTED_TOPIC, OLD_TOPIC, TOPIC};
+use super::site::{COMPACTED_TOPIC, OLD_TOPIC, Site, TOPIC};
 
 pub(super) use self::reader::Hiding;
 pub(super) use self::subscriber::Interest;
@@ -44,8 +44,13 @@ const SHARERS: usize = 2;
 /// Consumer groups: one of each protocol.
 pub(super) const GROUPS: usize = 2;
 
-/// Starts all clients of a cluster of so many nodes, in the world of their machine.
-pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bool, protocol: u64) {
+/// Transactional clients of the classic protocol, beside the others, where coordinators move: nothing but the coordinator's epoch tells its
+/// late markers from those of the next transaction.
+const MORE_CLASSIC: usize = 5;
+
+/// Starts all clients, in the world of their machine.
+pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
+    let nodes = u8::try_from(site.computers.len()).expect("there are few");
     // In the history each counts as a node of its own, behind the others.
     let mut numbers = usize::from(nodes)..;
     let mut number = || numbers.next().expect("there are few");
@@ -64,6 +69,10 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bo
     for _ in 0..TRANSACTIONAL {
         task::spawn(transactional::run(client(), number(), protocol()));
     }
+    let more = if site.habits.moves_coordinators { MORE_CLASSIC } else { 0 };
+    for _ in 0..more {
+        task::spawn(transactional::run(client(), number(), Protocol::Classic));
+    }
     for _ in 0..COMMITTERS {
         task::spawn(committer::run(client(), number()));
     }
@@ -80,7 +89,10 @@ pub(super) fn spawn_all(nodes: u8, history: &SharedHistory, followers_answer: bo
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
     for (committed, follows) in [(false, false), (true, false), (false, true), (true, true)] {
-        task::spawn(reader::run(client(), Taste { committed, follows, followers_answer }));
+        task::spawn(reader::run(
+            client(),
+            Taste { committed, follows, followers_answer: site.followers_answer },
+        ));
     }
     for interest in Interest::ALL {
         task::spawn(Subscriber::new(number(), interest, nodes, history.clone()).run());

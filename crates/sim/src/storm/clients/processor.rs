@@ -92,7 +92,7 @@ async fn read(client: &mut Client, input: &TopicPartition, from: Offset) -> Opti
         return Some((Vec::new(), from));
     };
     let is_compacted = client.keeps(input).is_compacted();
-    let Ok(batches) = Partitions::parse_kept(&fetched.bytes, from, is_compacted) else {
+    let Ok(batches) = Partitions::parse(&fetched.bytes, from, is_compacted) else {
         return Some((Vec::new(), from));
     };
     let (mut values, mut next, mut hiding) = (Vec::new(), from, fetched.hiding());

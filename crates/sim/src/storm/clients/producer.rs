@@ -19,7 +19,7 @@ pub(super) async fn run(mut client: Client, number: usize, topic: &'static str) 
     client.history.lock().begins();
     client.history.lock().writes_to(number, topic);
     let producer = loop {
-        match begin(&mut client).await {
+        match begin(&mut client, number).await {
             Some(producer) => break producer,
             None => client.refresh().await,
         }
@@ -36,7 +36,7 @@ pub(super) async fn run(mut client: Client, number: usize, topic: &'static str) 
     client.history.lock().finishes();
 }
 
-async fn begin(client: &mut Client) -> Option<Producer> {
+async fn begin(client: &mut Client, number: usize) -> Option<Producer> {
     let request = InitProducerIdRequest {
         transactional_id: None,
         producer_id: -1,
@@ -46,7 +46,11 @@ async fn begin(client: &mut Client) -> Option<Producer> {
     // Any node will do: one that leads something is known.
     let (node, _) = client.leader(&topic_partition(TOPIC, PartitionId(0))).await?;
     let answer = client.ask(node, INIT_PRODUCER_ID, &request).await?;
-    (answer.error_code == 0).then(|| Producer::new(answer.producer_id, answer.producer_epoch))
+    (answer.error_code == 0).then(|| {
+        let given = Producer::new(answer.producer_id, answer.producer_epoch);
+        client.history.lock().was_given(given.id, given.epoch, &format!("p{number}"));
+        given
+    })
 }
 
 /// The next batch.

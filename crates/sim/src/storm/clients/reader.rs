@@ -172,7 +172,7 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     if asked.epoch.is_none() && !fetched.bytes.is_empty() {
         history.count("some replica answered a fetch");
     }
-    let batches = match Partitions::parse_kept(&fetched.bytes, asked.from, is_compacted) {
+    let batches = match Partitions::parse(&fetched.bytes, asked.from, is_compacted) {
         Ok(batches) => batches,
         Err(anomaly) => {
             history.found(format!("{id} of node {}: {anomaly}", asked.node));

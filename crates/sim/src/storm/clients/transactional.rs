@@ -18,6 +18,12 @@ const ADD_PARTITIONS_TO_TXN: i16 = 3;
 /// Times that a request is put, at most.
 const TRIES: u32 = 20;
 
+/// So many transactions take their time: what is late for the one before finds them open.
+const SLOW_PERCENT: u64 = 40;
+
+/// Before each batch of such a one, at most.
+const SLOW_MS: u64 = 150;
+
 /// How transactions follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::storm) enum Protocol {
@@ -114,7 +120,9 @@ pub(super) async fn init(client: &mut Client, id: &str) -> Option<Producer> {
     let answer = client.ask(node, INIT_PRODUCER_ID, &request).await;
     match answer.as_ref().map(|answer| code(answer.error_code)) {
         Some(ErrorCode::None) => {
-            answer.map(|answer| Producer::new(answer.producer_id, answer.producer_epoch))
+            let given = answer.map(|answer| Producer::new(answer.producer_id, answer.producer_epoch))?;
+            client.history.lock().was_given(given.id, given.epoch, id);
+            Some(given)
         }
         Some(ErrorCode::ConcurrentTransactions) => None,
         _ => {
@@ -132,7 +140,11 @@ async fn one(
     is_committed: bool,
 ) -> Option<Producer> {
     let (is_heard, mut values) = (client.is_ending(), Vec::new());
+    let takes_its_time = below(100) < SLOW_PERCENT;
     for number in 0..=below(3) {
+        if takes_its_time {
+            pause(SLOW_MS).await;
+        }
         let at = usize::try_from(if number < 2 { number } else { below(2) }).expect("it is small");
         let partition = topic_partition(DATA_TOPIC, PartitionId(i32::try_from(at).expect("it is small")));
         if transaction.protocol == Protocol::Classic {
