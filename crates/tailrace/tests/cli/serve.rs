@@ -95,11 +95,16 @@ fn a_folder_of_a_newer_format_is_refused() {
         // What a newer build keeps beside it, this one does not know.
         std::fs::remove_file(newer.join("tailrace.meta.copy")).unwrap();
         let mut bytes = std::fs::read(&path).unwrap();
+        // With its checksum: without it the file would be damaged.
         match bytes.starts_with(b"{") {
             true => {
-                bytes = String::from_utf8(bytes).unwrap().replace("\"format\": 1", "\"format\": 3").into()
+                let mut newer: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+                newer["format"] = version.into();
+                newer.as_object_mut().unwrap().remove("crc").unwrap();
+                newer["crc"] = crc32c::crc32c(newer.to_string().as_bytes()).into();
+                bytes = newer.to_string().into();
             }
-            // The version follows the magic, and a checksum ends the file: without it this would be a flipped bit.
+            // The version follows the magic, and a checksum ends the file.
             false => {
                 bytes[8] = version;
                 let crc_at = bytes.len() - 4;
