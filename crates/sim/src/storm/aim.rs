@@ -1,6 +1,6 @@
 //! Faults that meet what is rare. In some runs leaders are cut off soon after their election, for about as long as the next one takes:
 //! what one has begun, others end or overwrite. In some runs coordinators of transactions move while one of their links is slow: what
-//! they have begun arrives after others have gone on.
+//! they have begun arrives after others have gone on. In some runs connections are reset all the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,25 +41,32 @@ const SLOWER_MS: (u64, u64) = (250, 900);
 /// How long it is slow, and how long the coordinator waits for a transaction that ends.
 const WAITS: Duration = Duration::from_millis(700);
 
+/// Between two resets.
+const RESETS_EVERY_MS: (u64, u64) = (20, 200);
+
 pub(super) struct Aim {
     rng: Rng,
     /// The newest epoch that some node knows of, of each topic. `None`: nobody is cut off.
     epochs: Option<BTreeMap<&'static str, LeaderEpoch>>,
     /// When the next coordinator moves. `None`: none does.
     moves_at: Option<Duration>,
+    /// When the next connection is reset, beside those of the schedule. `None`: none is.
+    resets_at: Option<Duration>,
 }
 
 impl Aim {
     pub(super) fn draw(mut rng: Rng, site: &Site) -> Self {
         let epochs = rng.percent(RUNS_PERCENT).then(BTreeMap::new);
         let moves_at = site.habits.moves_coordinators.then_some(Duration::ZERO);
-        Self { rng, epochs, moves_at }
+        let resets_at = site.habits.loses_answers.then_some(Duration::ZERO);
+        Self { rng, epochs, moves_at, resets_at }
     }
 
     /// What is to go wrong because of what has happened.
     pub(super) fn take(&mut self, site: &Site) -> Vec<Fault> {
         let mut faults = self.cuts(site);
         faults.extend(self.moves(site).into_iter().flatten());
+        faults.extend(self.reset(site));
         faults
     }
 
@@ -83,6 +90,22 @@ impl Aim {
             }
         }
         cuts
+    }
+
+    /// A connection between two nodes, or to a client.
+    fn reset(&mut self, site: &Site) -> Option<Fault> {
+        let now = site.universe.now();
+        if self.resets_at? > now {
+            return None;
+        }
+        self.resets_at =
+            Some(now + Duration::from_millis(self.rng.between(RESETS_EVERY_MS.0, RESETS_EVERY_MS.1)));
+        let nodes = site.computers.len() as u64;
+        let one = usize::try_from(self.rng.below(nodes)).ok()?;
+        // Clients come behind the others.
+        let other = usize::try_from(if self.rng.percent(50) { nodes } else { self.rng.below(nodes) }).ok()?;
+        let what = What::Reset { one, other, choice: self.rng.next_u64() };
+        Some(Fault { at: now, what, lasts: Duration::ZERO })
     }
 
     /// A coordinator of transactions moves to a node, and does not reach another one in time.

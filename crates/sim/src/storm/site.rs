@@ -105,6 +105,21 @@ const RELAXED_PERCENT: u64 = 25;
 /// In so many runs coordinators of transactions move.
 const MOVES_PERCENT: u64 = 30;
 
+/// In so many runs nodes are tight.
+const TIGHT_PERCENT: u64 = 25;
+
+/// What tight nodes are started with.
+const TIGHT: [(&str, &str); 5] = [
+    ("tailrace.io.threads", "1"),
+    ("tailrace.flush.threads", "1"),
+    ("tailrace.connection.in.flight.max", "1"),
+    ("tailrace.nats.capture.acks.max", "1"),
+    ("tailrace.open.segments.max", "16"),
+];
+
+/// In so many runs answers are lost all the time.
+const RESETS_PERCENT: u64 = 20;
+
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
 
@@ -131,6 +146,10 @@ pub(super) struct Habits {
     pub(super) relaxes_old: bool,
     /// Coordinators of transactions move while what they have written is on its way.
     pub(super) moves_coordinators: bool,
+    /// Nodes have one thread of each kind, and hardly any room for what waits.
+    pub(super) is_tight: bool,
+    /// Connections are reset all the time: what was asked is done, and nobody is told.
+    pub(super) loses_answers: bool,
 }
 
 impl Site {
@@ -145,6 +164,8 @@ impl Site {
             compacts_data: rng.percent(50),
             relaxes_old: rng.percent(RELAXED_PERCENT),
             moves_coordinators: rng.percent(MOVES_PERCENT),
+            is_tight: rng.percent(TIGHT_PERCENT),
+            loses_answers: rng.percent(RESETS_PERCENT),
         };
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
@@ -157,7 +178,10 @@ impl Site {
     /// Starts the node of a computer.
     pub(super) fn boot(&mut self, index: usize) {
         self.starts[index] += 1;
-        let settings = settings(number(index), self.computers.len(), self.followers_answer);
+        let mut settings = settings(number(index), self.computers.len(), self.followers_answer);
+        if self.habits.is_tight {
+            settings.extend(TIGHT.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
         self.computers[index].boot(settings);
     }
 

@@ -4,7 +4,7 @@ use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use tailrace_kafka_wire::messages::{AddOffsetsToTxnRequest, TxnOffsetCommitRequest};
-use tailrace_types::{Offset, PartitionId, TopicPartition};
+use tailrace_types::{LeaderEpoch, Offset, PartitionId, TopicPartition};
 
 use super::client::{Client, Coordinated, Producer, pause};
 use super::offsets::committed;
@@ -86,7 +86,7 @@ async fn position(client: &mut Client, input: &TopicPartition) -> Option<Offset>
 /// Some committed values, and where to go on.
 async fn read(client: &mut Client, input: &TopicPartition, from: Offset) -> Option<(Vec<String>, Offset)> {
     let (node, epoch) = client.leader(input).await?;
-    let asked = Asked { node, from, epoch: Some(epoch), committed: true };
+    let asked = Asked { node, from, epoch: Some(epoch), has_read: LeaderEpoch::UNKNOWN, committed: true };
     let Some(fetched) = asked.fetch(client, input).await else {
         client.refresh().await;
         return Some((Vec::new(), from));

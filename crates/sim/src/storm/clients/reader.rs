@@ -35,9 +35,18 @@ pub(super) struct Taste {
     pub(super) followers_answer: bool,
 }
 
+/// How far a consumer has read.
+#[derive(Clone, Copy)]
+struct Position {
+    next: Offset,
+    /// The newest epoch of what it has read.
+    epoch: LeaderEpoch,
+}
+
 pub(super) async fn run(mut client: Client, taste: Taste) {
     let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0), (OLD_TOPIC, 0), (COMPACTED_TOPIC, 0)];
-    let mut positions = all.map(|(topic, number)| (topic_partition(topic, PartitionId(number)), Offset(0)));
+    let begin = Position { next: Offset(0), epoch: LeaderEpoch::UNKNOWN };
+    let mut positions = all.map(|(topic, number)| (topic_partition(topic, PartitionId(number)), begin));
     loop {
         pause(60).await;
         if below(20) == 0 {
@@ -49,14 +58,15 @@ pub(super) async fn run(mut client: Client, taste: Taste) {
 }
 
 /// One fetch. Where to go on.
-async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Taste) -> Offset {
-    let Some((leader, epoch)) = client.leader(id).await else { return from };
+async fn poll(client: &mut Client, id: &TopicPartition, at: Position, taste: Taste) -> Position {
+    let Some((leader, epoch)) = client.leader(id).await else { return at };
+    let (from, has_read) = (at.next, at.epoch);
     let replicas = client.replicas(id);
     let asked = if taste.follows && !replicas.is_empty() && below(10) < 7 {
         let node = replicas[index(replicas.len())];
-        Asked { node, from, epoch: None, committed: taste.committed }
+        Asked { node, from, epoch: None, has_read, committed: taste.committed }
     } else {
-        Asked { node: leader, from, epoch: Some(epoch), committed: taste.committed }
+        Asked { node: leader, from, epoch: Some(epoch), has_read, committed: taste.committed }
     };
     match asked.fetch(client, id).await {
         Some(fetched) => {
@@ -70,10 +80,11 @@ async fn poll(client: &mut Client, id: &TopicPartition, from: Offset, taste: Tas
         }
         None => {
             client.refresh().await;
-            if client.keeps(id) == Keeps::Young {
-                return beginning(client, id).await.map_or(from, |begins| begins.max(from));
+            if client.keeps(id) != Keeps::Young {
+                return at;
             }
-            from
+            let begins = beginning(client, id).await;
+            Position { next: begins.map_or(from, |begins| begins.max(from)), ..at }
         }
     }
 }
@@ -101,6 +112,8 @@ pub(super) struct Asked {
     pub(super) from: Offset,
     /// `None` if a follower may be asked.
     pub(super) epoch: Option<LeaderEpoch>,
+    /// The newest epoch of what the reader has.
+    pub(super) has_read: LeaderEpoch,
     /// Only what is committed.
     pub(super) committed: bool,
 }
@@ -135,8 +148,12 @@ impl Asked {
         let partition = answer.responses.first()?.partitions.first()?.clone();
         match code(partition.error_code) {
             ErrorCode::None => Some(Fetched::of(partition)),
-            // Nothing is deleted, and what was read is committed.
-            ErrorCode::OffsetOutOfRange if self.epoch.is_some() && client.keeps(id) != Keeps::Young => {
+            // Nothing is deleted, and what was read is committed. A leader that does not know yet that it is deposed lacks what a later one has
+            // written, and what another replica gave out.
+            ErrorCode::OffsetOutOfRange
+                if self.epoch.is_some_and(|epoch| epoch >= self.has_read)
+                    && client.keeps(id) != Keeps::Young =>
+            {
                 let from = self.from;
                 client.history.lock().found(format!("{id}: {from} is out of range for the leader"));
                 None
@@ -166,7 +183,7 @@ impl Fetched {
     }
 }
 
-fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) -> Offset {
+fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) -> Position {
     let is_compacted = client.keeps(id).is_compacted();
     let mut history = client.history.lock();
     if asked.epoch.is_none() && !fetched.bytes.is_empty() {
@@ -176,12 +193,12 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
         Ok(batches) => batches,
         Err(anomaly) => {
             history.found(format!("{id} of node {}: {anomaly}", asked.node));
-            return asked.from;
+            return Position { next: asked.from, epoch: asked.has_read };
         }
     };
-    let (mut at, mut hiding) = (asked.from, fetched.hiding());
+    let (mut at, mut hiding) = (Position { next: asked.from, epoch: asked.has_read }, fetched.hiding());
     for (base, seen) in batches {
-        at = seen.next;
+        at = Position { next: seen.next, epoch: at.epoch.max(seen.epoch) };
         let is_shown = hiding.shows(&seen);
         if is_compacted && seen.is_rewritten() {
             continue;
