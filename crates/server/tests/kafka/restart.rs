@@ -365,7 +365,12 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
     let meta = server.data_dir().join("tailrace.meta");
     std::fs::remove_file(server.data_dir().join("tailrace.meta.copy")).expect("it is there");
     let text = std::fs::read_to_string(&meta).expect("it is there");
-    std::fs::write(&meta, text.replace("\"format\": 1", "\"format\": 999")).expect("it can be written");
+    let mut of_a_newer_build: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    of_a_newer_build["format"] = 999.into();
+    // With its checksum: without it the file would be damaged.
+    of_a_newer_build.as_object_mut().expect("it has fields").remove("crc").expect("it is there");
+    of_a_newer_build["crc"] = crc32c::crc32c(of_a_newer_build.to_string().as_bytes()).into();
+    std::fs::write(&meta, of_a_newer_build.to_string()).expect("it can be written");
     let newer = refusal(&base).await;
     assert!(newer.contains("format 999") && newer.contains("newer"), "{newer}");
     std::fs::write(&meta, "nonsense").expect("it can be written");

@@ -39,7 +39,7 @@ const MOVES_EVERY_MS: (u64, u64) = (500, 1_500);
 const SLOWER_MS: (u64, u64) = (250, 900);
 
 /// How long it is slow, and how long the coordinator waits for a transaction that ends.
-const WAITS: Duration = Duration::from_millis(700);
+const HANDOVER_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// Between two resets.
 const RESETS_EVERY_MS: (u64, u64) = (20, 200);
@@ -127,8 +127,8 @@ impl Aim {
         let to = *others.iter().find(|other| **other != slow)?;
         let ms = self.rng.between(SLOWER_MS.0, SLOWER_MS.1);
         Some([
-            Fault { at: now, what: What::Slow { one: from, other: slow, ms }, lasts: WAITS },
-            Fault { at: now, what: What::Move { from, to }, lasts: WAITS },
+            Fault { at: now, what: What::Slow { one: from, other: slow, ms }, lasts: HANDOVER_TIMEOUT },
+            Fault { at: now, what: What::Move { from, to }, lasts: HANDOVER_TIMEOUT },
         ])
     }
 }

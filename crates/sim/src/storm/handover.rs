@@ -12,10 +12,10 @@ use tailrace_node::{Caller, Node, cluster};
 use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId};
 
 /// Between two looks for a transaction that ends.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Once it is seen, its markers are on their way so much later.
-const MARKERS_AFTER: Duration = Duration::from_millis(15);
+/// Once it is seen, its markers are on their way after so long.
+const MARKERS_DELAY: Duration = Duration::from_millis(15);
 
 /// Times that it is tried, at most: the other replica may lag.
 const TRIES: u32 = 20;
@@ -27,11 +27,11 @@ pub(super) async fn hand_over(node: Arc<Node>, to: NodeId, within: Duration) {
             if let Some(id) = ending(&node).await {
                 return id;
             }
-            time::sleep(LOOK).await;
+            time::sleep(POLL_INTERVAL).await;
         }
     };
     let Ok(id) = time::timeout(within, seen).await else { return };
-    time::sleep(MARKERS_AFTER).await;
+    time::sleep(MARKERS_DELAY).await;
     let Ok(partition) = node.transactions().partition_of(&node, &id).await else { return };
     let (Some(topic), image) = (node.topics().by_name(TRANSACTION_STATE_TOPIC), node.image()) else { return };
     let partition = PartitionId(partition);
@@ -45,7 +45,7 @@ pub(super) async fn hand_over(node: Arc<Node>, to: NodeId, within: Duration) {
         if cluster::hand_to(&node, Caller::internal(), group, replica).await {
             return;
         }
-        time::sleep(LOOK).await;
+        time::sleep(POLL_INTERVAL).await;
     }
 }
 

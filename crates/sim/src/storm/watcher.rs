@@ -13,13 +13,13 @@ use super::history::{Phase, SharedHistory};
 use super::site::{INTERNAL_TOPICS, TOPICS};
 
 /// What happens between the last look and the end of a node is not counted.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Counts until everything has settled.
 pub(super) async fn watch(node: Arc<Node>, history: SharedHistory) {
     let mut known = BTreeMap::<TopicPartition, Counters>::new();
     while history.lock().phase() <= Phase::Settling {
-        time::sleep(LOOK).await;
+        time::sleep(POLL_INTERVAL).await;
         let topics = TOPICS.iter().map(|(name, _)| *name).chain(INTERNAL_TOPICS);
         let topics: Vec<_> = topics.filter_map(|name| node.topics().by_name(name)).collect();
         let partitions =
