@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(content(&site).as_deref(), Some(&b"a vote"[..]));
     }
 
-    /// Seed 3488 of the time: its replica of the metadata log stopped before the node knew itself, and nothing opened it anew.
+    /// Seed 3488 of the time: its replica of the metadata log stopped before the node knew itself, and nothing opened it again.
     #[test]
     fn a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room() {
         let (seconds, mut waited) = (Duration::from_secs, 0);

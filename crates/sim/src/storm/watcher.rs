@@ -29,7 +29,7 @@ pub(super) async fn watch(node: Arc<Node>, history: SharedHistory) {
             let counters = handle.look(|core| core.as_replica().map(|replica| replica.counters())).await;
             let Some(now) = counters.flatten() else { continue };
             let before = known.insert(handle.id.clone(), now).unwrap_or_default();
-            // One that was opened again begins anew.
+            // One that was opened again counts from zero.
             let before = if before.elected > now.elected { Counters::default() } else { before };
             let happened = [
                 ("a replica was elected", now.elected, before.elected),

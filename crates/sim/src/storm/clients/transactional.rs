@@ -21,7 +21,7 @@ const TRIES: u32 = 20;
 /// So many transactions take their time: what is late for the one before finds them open.
 const SLOW_PERCENT: u64 = 40;
 
-/// Before each batch of such a one, at most.
+/// They wait so long before each batch, at most.
 const SLOW_MS: u64 = 150;
 
 /// How transactions follow each other.
