@@ -4,6 +4,7 @@ mod aborted;
 mod aborted_replicas;
 mod committed;
 mod common;
+mod conversations;
 mod hibernation;
 mod log_compaction;
 mod log_damage;
