@@ -33,8 +33,8 @@ impl<'a> Hints<'a> {
 
     /// The leader's id and epoch, if the error has to do with them and somebody leads.
     fn leader(&mut self, error: i16, topic: Option<&Topic>, partition: i32) -> Option<(i32, i32)> {
-        const TOLD: [ErrorCode; 3] =
-            [ErrorCode::NotLeaderOrFollower, ErrorCode::FencedLeaderEpoch, ErrorCode::UnknownLeaderEpoch];
+        // Not where the client knows a newer epoch than this node: it knows more of the leader, too.
+        const TOLD: [ErrorCode; 2] = [ErrorCode::NotLeaderOrFollower, ErrorCode::FencedLeaderEpoch];
         if !TOLD.iter().any(|code| code.code() == error) {
             return None;
         }

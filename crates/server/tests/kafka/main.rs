@@ -6,6 +6,7 @@ mod bad_input;
 #[path = "../common/mod.rs"]
 mod common;
 mod configs;
+mod conversation;
 mod damaged;
 mod durability;
 mod every_version;
