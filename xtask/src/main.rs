@@ -4,7 +4,9 @@ mod bench;
 mod codegen;
 mod docs;
 mod fuzz;
+mod judge;
 mod mutants;
+mod prove;
 mod run;
 mod sim;
 mod subjects;
@@ -21,9 +23,12 @@ const USAGE: &str = "usage: cargo xtask TASK
   prove subjects [--full | --miri]
                            models, histories and broken variants of the matcher; full: more of it, and its churn under ThreadSanitizer
                            and Miri (nightly Rust); miri: all its tests under Miri, which finds undefined behaviour (hours)
+  prove node [--full]      models of what threads of a node share; full: more runs of them
   sim [--nodes | --group | --bugs] [--seeds N] [--seed FIRST] [--storm MS] [--without | --only NUMBERS]
                            nodes as they ship, a whole cluster, or a replicated partition, under faults; N seeds (200 of each) from FIRST (0), each twice; --seed alone
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
+  judge [--seeds N] [--seed FIRST]
+                           histories of simulated runs, judged by adya, a port of Jepsen's Elle that it installs
   mutants [--list] [PART OF A NAME...]
                            plants the bugs of xtask/mutants.toml, one at a time, and says which of them nobody notices
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
@@ -43,8 +48,9 @@ fn main() -> ExitCode {
         "docs" => docs::run(rest),
         "codegen" => codegen::run(rest),
         "fuzz" => fuzz::run(rest),
-        "prove" => subjects::prove(rest),
+        "prove" => prove::prove(rest),
         "sim" => sim::run(rest),
+        "judge" => judge::run(rest),
         "mutants" => mutants::run(rest),
         "bench" => bench::run(rest),
         _ => {

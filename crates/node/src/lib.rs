@@ -55,6 +55,7 @@ mod scrubber;
 pub mod share;
 mod space;
 mod start;
+mod sync;
 pub mod taps;
 #[cfg(test)]
 mod testing;

@@ -3,10 +3,12 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError};
 use tailrace_env::panics;
 use tailrace_env::thread::{self, Thread, Waiting};
+
+use crate::sync::{AtomicU8, Mutex, MutexGuard, Ordering};
 
 const IDLE: u8 = 0;
 const QUEUED: u8 = 1;
@@ -223,5 +225,70 @@ mod tests {
         }
         workers.stop();
         assert!(workers.progress().all(|progress| progress == 8), "no thread counts as busy");
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod models {
+    use super::*;
+    use crate::sync::{AtomicUsize, explore};
+    use shuttle::thread;
+
+    #[derive(Default)]
+    struct Model {
+        claim: Claim,
+        /// How often the partition is in the queue.
+        queued: AtomicUsize,
+        wished: AtomicUsize,
+        /// Wishes that the last work knew of.
+        seen: AtomicUsize,
+    }
+
+    impl Model {
+        fn queue(&self) {
+            assert_eq!(self.queued.fetch_add(1, Ordering::SeqCst), 0, "it is queued twice");
+        }
+
+        fn wish(&self) {
+            self.wished.fetch_add(1, Ordering::SeqCst);
+            if self.claim.take() {
+                self.queue();
+            }
+        }
+
+        /// What a worker does, if there is something to do.
+        fn work(&self, is_due_again: bool) {
+            if self.queued.load(Ordering::SeqCst) == 0 {
+                return thread::yield_now();
+            }
+            self.queued.fetch_sub(1, Ordering::SeqCst);
+            self.claim.started();
+            self.seen.store(self.wished.load(Ordering::SeqCst), Ordering::SeqCst);
+            if self.claim.ended(is_due_again) {
+                self.queue();
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_is_queued_once_and_worked_on_after_each_wish() {
+        explore(|| {
+            let model = Arc::new(Model::default());
+            let wishers = (0..2).map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || (0..2).for_each(|_| model.wish()))
+            });
+            let wishers: Vec<_> = wishers.collect();
+            let worker = Arc::clone(&model);
+            let worker = thread::spawn(move || (0..4).for_each(|round| worker.work(round == 0)));
+            for thread in wishers {
+                thread.join().unwrap();
+            }
+            worker.join().unwrap();
+            while model.queued.load(Ordering::SeqCst) > 0 {
+                model.work(false);
+            }
+            assert_eq!(model.seen.load(Ordering::SeqCst), 4);
+        });
     }
 }

@@ -1,9 +1,11 @@
 //! Ranges of one partition that wait to be read for a sink, and the bound of all partitions together.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 
 use tailrace_types::{LeaderEpoch, Offset, Tally};
+
+use crate::sync::{Mutex, MutexGuard};
 
 /// Each range counts as at least so many bytes: what its place in the queue takes, and more.
 const RANGE_BYTES_MIN: u64 = 256;
@@ -262,5 +264,72 @@ mod tests {
         queue.push(range(0, 1, 1), &budget, false);
         queue.lock().bytes = 10;
         queue.next();
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod models {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sync::explore;
+    use shuttle::thread::{self, JoinHandle};
+
+    /// One partition with one sink.
+    struct Model {
+        queue: TapQueue,
+        budget: TapBudget,
+        /// Where the next batch begins: the partition's lock.
+        end: Mutex<i64>,
+        delivered: Mutex<Vec<TapRange>>,
+        readers: Mutex<Vec<JoinHandle<()>>>,
+    }
+
+    /// As `Taps::appended`, under the partition's lock.
+    fn append(model: &Arc<Model>) {
+        let mut end = model.end.lock().unwrap();
+        let range = TapRange::new(LeaderEpoch(1), Offset(*end), Offset(*end + 1), 1 << 20);
+        *end += 1;
+        assert_eq!(model.queue.push(range, &model.budget, false), 0, "there is room for all");
+        if model.queue.begin() {
+            let reader = Arc::clone(model);
+            model.readers.lock().unwrap().push(thread::spawn(move || read(&reader)));
+        }
+    }
+
+    /// As the task that reads for a sink.
+    fn read(model: &Model) {
+        while let Some(range) = model.queue.next() {
+            model.delivered.lock().unwrap().push(range);
+            model.budget.release(range.bytes);
+        }
+    }
+
+    #[test]
+    fn every_range_is_delivered_once_and_in_order() {
+        explore(|| {
+            let model = Arc::new(Model {
+                queue: TapQueue::default(),
+                budget: TapBudget::new(1 << 30),
+                end: Mutex::new(0),
+                delivered: Mutex::new(Vec::new()),
+                readers: Mutex::new(Vec::new()),
+            });
+            let appenders = (0..2).map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || (0..2).for_each(|_| append(&model)))
+            });
+            for appender in appenders.collect::<Vec<_>>() {
+                appender.join().unwrap();
+            }
+            loop {
+                let Some(reader) = model.readers.lock().unwrap().pop() else { break };
+                reader.join().unwrap();
+            }
+            let delivered = model.delivered.lock().unwrap().clone();
+            let offsets: Vec<_> = delivered.iter().flat_map(|range| range.from.0..range.to.0).collect();
+            assert_eq!(offsets, [0, 1, 2, 3]);
+            assert_eq!(model.budget.waiting(), 0);
+        });
     }
 }

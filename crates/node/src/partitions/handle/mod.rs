@@ -14,7 +14,7 @@ mod waiting;
 mod waking;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -33,6 +33,7 @@ use crate::disk::NodeDisk;
 use crate::partitions::inbox::Inbox;
 use crate::partitions::sleep::Sleep;
 use crate::partitions::workers::{Claim, Workers};
+use crate::sync::Mutex;
 use crate::taps::TapQueues;
 use tailrace_peers::PeerError;
 

@@ -1,12 +1,11 @@
 //! What a partition's replica knows of the others: its members, and how far they are; and waiting until they are further.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use tailrace_replication::raft::{Barrier, Members};
 use tailrace_types::{Offset, ReplicaId};
 
 use super::PartitionHandle;
 use super::lock::Core;
+use crate::sync::{AtomicUsize, Ordering};
 
 impl PartitionHandle {
     /// The members of its group; `None` of a partition that has one replica only.

@@ -1,12 +1,13 @@
 //! The queues of those who wait for something of a partition.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tailrace_env::sync::{Notify, oneshot};
 use tailrace_replication::Appended;
 use tailrace_types::{HighWatermark, LeaderEpoch, Offset};
+
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, fence};
 
 /// What became of what somebody waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +47,39 @@ impl Awaited {
 pub(super) struct Waiting {
     pub(super) acks: Waiters,
     pub(super) stable: Waiters,
-    pub(super) fetches: Mutex<WaitingFetches>,
-    pub(super) fetches_count: AtomicUsize,
+    fetches: Mutex<WaitingFetches>,
+    fetches_count: AtomicUsize,
     /// Rung when other replicas have taken over more, while somebody asks for that.
     pub(super) replicated: Notify,
     pub(super) asks_replicated: AtomicUsize,
 }
 
 impl Waiting {
+    /// A fetch is woken when a mark moves. Look at the mark after registering.
+    pub(super) fn register_fetch(&self, fetch: &Arc<Notify>) {
+        let mut fetches = lock(&self.fetches);
+        fetches.insert(fetch);
+        self.fetches_count.store(fetches.by_address.len(), Ordering::Relaxed);
+        drop(fetches);
+        // Either this fetch's next look sees a moved watermark, or what moves it sees this fetch.
+        fence(Ordering::SeqCst);
+    }
+
+    /// A mark has moved: fetches look again.
+    pub(super) fn wake_fetches(&self) {
+        fence(Ordering::SeqCst);
+        if self.fetches_count.load(Ordering::Relaxed) != 0 {
+            let waiting = {
+                let mut fetches = lock(&self.fetches);
+                self.fetches_count.store(0, Ordering::Relaxed);
+                std::mem::take(&mut fetches.by_address)
+            };
+            for fetch in waiting.into_values() {
+                fetch.notify_one();
+            }
+        }
+    }
+
     /// The replica was stepped: other replicas may have taken over more.
     pub(super) fn stepped(&self) {
         if self.asks_replicated.load(Ordering::Acquire) != 0 {
@@ -80,8 +106,8 @@ impl Waiting {
 
 /// Fetches that wait for the high watermark, each once, by the address of its `Notify`.
 #[derive(Debug, Default)]
-pub(super) struct WaitingFetches {
-    pub(super) by_address: HashMap<usize, Arc<Notify>>,
+struct WaitingFetches {
+    by_address: HashMap<usize, Arc<Notify>>,
     /// At this number, those that have ended are looked for.
     tidy_at: usize,
 }
@@ -89,7 +115,7 @@ pub(super) struct WaitingFetches {
 impl WaitingFetches {
     const TIDY_MIN: usize = 64;
 
-    pub(super) fn insert(&mut self, fetch: &Arc<Notify>) {
+    fn insert(&mut self, fetch: &Arc<Notify>) {
         // Fetches that ended by their time limit leave their entry behind; those are dropped here.
         if self.by_address.len() >= self.tidy_at.max(Self::TIDY_MIN) {
             self.by_address.retain(|_, waiting| Arc::strong_count(waiting) > 1);
@@ -171,5 +197,118 @@ mod tests {
         }
         assert!(waiting.by_address.len() <= 2 * alive.len() + WaitingFetches::TIDY_MIN);
         assert!(alive.iter().all(|fetch| waiting.by_address.contains_key(&(Arc::as_ptr(fetch) as usize))));
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod models {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::sync::explore;
+    use shuttle::thread;
+
+    /// A partition's high watermark, and those who wait for it.
+    #[derive(Default)]
+    struct Model {
+        waiting: Waiting,
+        mark: AtomicUsize,
+        is_deposed: AtomicUsize,
+    }
+
+    impl Model {
+        fn reached(&self) {
+            let mark = Offset(self.mark.load(Ordering::SeqCst) as i64);
+            self.waiting.acks.reached(mark, |_, _| true);
+        }
+
+        /// As `PartitionHandle::marks_moved`.
+        fn commit(&self) {
+            self.mark.fetch_add(1, Ordering::SeqCst);
+            self.reached();
+            self.waiting.wake_fetches();
+        }
+
+        fn depose(&self) {
+            self.is_deposed.store(1, Ordering::SeqCst);
+            self.waiting.answer_deposed();
+        }
+
+        /// As `PartitionHandle::wait_committed`.
+        fn wait(&self, wanted: usize) -> Option<oneshot::Receiver<WaitOutcome>> {
+            if self.mark.load(Ordering::SeqCst) >= wanted {
+                return None;
+            }
+            let receiver = self.waiting.acks.insert(Offset(wanted as i64), None);
+            self.reached();
+            if self.is_deposed.load(Ordering::SeqCst) == 1 {
+                self.waiting.acks.answer_all(WaitOutcome::Deposed);
+            }
+            Some(receiver)
+        }
+    }
+
+    fn is_rung(fetch: &Notify) -> bool {
+        pin!(fetch.notified()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_fetch_sees_the_mark_that_moves_or_is_woken() {
+        explore(|| {
+            let model = Arc::new(Model::default());
+            let fetches = (0..2).map(|_| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || {
+                    let fetch = Arc::new(Notify::new());
+                    model.waiting.register_fetch(&fetch);
+                    (model.mark.load(Ordering::SeqCst), fetch)
+                })
+            });
+            let fetches: Vec<_> = fetches.collect();
+            let mover = Arc::clone(&model);
+            let mover = thread::spawn(move || (0..2).for_each(|_| mover.commit()));
+            mover.join().unwrap();
+            for fetch in fetches {
+                let (seen, fetch) = fetch.join().unwrap();
+                assert!(seen == 2 || is_rung(&fetch), "it saw {seen} of 2, and nobody wakes it");
+            }
+        });
+    }
+
+    #[test]
+    fn who_waits_for_a_commit_is_answered() {
+        explore(|| {
+            let model = Arc::new(Model::default());
+            let waiters = (1..=2).map(|wanted| {
+                let model = Arc::clone(&model);
+                thread::spawn(move || model.wait(wanted))
+            });
+            let waiters: Vec<_> = waiters.collect();
+            let mover = Arc::clone(&model);
+            let mover = thread::spawn(move || (0..2).for_each(|_| mover.commit()));
+            mover.join().unwrap();
+            for waiter in waiters {
+                let answer = waiter.join().unwrap().map(|mut answer| answer.try_recv());
+                assert!(matches!(answer, None | Some(Ok(WaitOutcome::Committed))), "{answer:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn who_waits_when_another_one_leads_is_answered() {
+        explore(|| {
+            let model = Arc::new(Model::default());
+            let waiter = Arc::clone(&model);
+            let waiter = thread::spawn(move || waiter.wait(2));
+            let mover = Arc::clone(&model);
+            let mover = thread::spawn(move || mover.commit());
+            let other = Arc::clone(&model);
+            let other = thread::spawn(move || other.depose());
+            mover.join().unwrap();
+            other.join().unwrap();
+            let answer = waiter.join().unwrap().map(|mut answer| answer.try_recv());
+            assert!(matches!(answer, Some(Ok(WaitOutcome::Deposed))), "{answer:?}");
+        });
     }
 }

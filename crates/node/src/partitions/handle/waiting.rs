@@ -1,13 +1,12 @@
 //! Waiting for the marks of a partition: its high watermark and its last stable offset. The lock of the core is not needed for that.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use tailrace_env::sync::{Notify, oneshot};
 use tailrace_types::{LeaderEpoch, Offset};
 
 use super::PartitionHandle;
-use super::waiters::{Awaited, WaitOutcome, lock};
+use super::waiters::{Awaited, WaitOutcome};
 
 impl PartitionHandle {
     /// Waits, without a lock on the core, until what was appended is committed.
@@ -54,28 +53,13 @@ impl PartitionHandle {
 
     /// Registers a fetch that wants to look again when the high watermark or the last stable offset moved. Look again after registering.
     pub fn register_fetch(&self, fetch: &Arc<Notify>) {
-        let mut fetches = lock(&self.waiting.fetches);
-        fetches.insert(fetch);
-        self.waiting.fetches_count.store(fetches.by_address.len(), Ordering::Relaxed);
-        drop(fetches);
-        // Either this fetch's next look sees a moved watermark, or what moves it sees this fetch.
-        fence(Ordering::SeqCst);
+        self.waiting.register_fetch(fetch);
     }
 
     /// The high watermark, the last stable offset or the log start has moved, or none of them will. Without the core's lock.
     pub(super) fn marks_moved(&self) {
         self.answer_committed();
-        fence(Ordering::SeqCst);
-        if self.waiting.fetches_count.load(Ordering::Relaxed) != 0 {
-            let waiting = {
-                let mut fetches = lock(&self.waiting.fetches);
-                self.waiting.fetches_count.store(0, Ordering::Relaxed);
-                std::mem::take(&mut fetches.by_address)
-            };
-            for fetch in waiting.into_values() {
-                fetch.notify_one();
-            }
-        }
+        self.waiting.wake_fetches();
     }
 
     pub(super) fn answer_committed(&self) {

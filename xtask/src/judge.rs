@@ -1,0 +1,75 @@
+//! Histories of simulated runs, judged by adya: a port of Jepsen's Elle that others maintain.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::run::{self, root};
+
+const USAGE: &str = "usage: cargo xtask judge [--seeds N] [--seed FIRST]";
+
+/// `interop/cluster.sh` has the same one judge real runs.
+const ADYA: &str = "0.1.0";
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let (mut first, mut seeds) = ("0", "20");
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        let value = rest.next().filter(|value| value.parse::<u64>().is_ok()).ok_or(USAGE)?;
+        match name.as_str() {
+            "--seed" => first = value,
+            "--seeds" => seeds = value,
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    let target = root().join("target");
+    let (judges, histories) = (target.join("judges"), target.join("histories"));
+    let adya = judges.join("bin").join("adya");
+    if !adya.exists() {
+        let mut install = Command::new("cargo");
+        install.args([
+            "install",
+            "--quiet",
+            "--locked",
+            "--no-default-features",
+            "--version",
+            ADYA,
+            "--root",
+        ]);
+        run::run(install.arg(&judges).arg("adya"))?;
+    }
+    let _ = std::fs::remove_dir_all(&histories);
+    std::fs::create_dir_all(&histories).map_err(|error| format!("{}: {error}", histories.display()))?;
+    let mut campaign = Command::new("cargo");
+    campaign.args([
+        "run",
+        "--profile",
+        "sim",
+        "--quiet",
+        "-p",
+        "tailrace-sim",
+        "--example",
+        "campaign",
+        "--",
+    ]);
+    run::run(campaign.current_dir(root()).arg("histories").arg(&histories).args([first, seeds]))?;
+    judge(&adya, &histories)
+}
+
+/// One after the other: adya tells which history it is about.
+fn judge(adya: &Path, histories: &Path) -> Result<(), String> {
+    let files = std::fs::read_dir(histories).map_err(|error| error.to_string())?;
+    let mut judged = 0;
+    for file in files {
+        let path = file.map_err(|error| error.to_string())?.path();
+        let mut check = Command::new(adya);
+        check.args(["check", "-m", "rw-register", "--wfr-keys", "-c", "strict-serializable"]);
+        let output = check.arg(&path).output().map_err(|error| format!("adya does not run: {error}"))?;
+        if !output.status.success() {
+            let told = String::from_utf8_lossy(&output.stdout);
+            return Err(format!("{} is not strictly serializable:\n{told}", path.display()));
+        }
+        judged += 1;
+    }
+    println!("{judged} histories are strictly serializable");
+    if judged == 0 { Err("there was nothing to judge".to_owned()) } else { Ok(()) }
+}
