@@ -4,7 +4,7 @@ Not compared:
 * INFO: names, ids, versions, addresses, ports, times, and the fields of JetStream and accounts. What is left is in INFO_FIELDS.
 * PING of the server, which comes by its own clock.
 * Advisories of nats-server under `$SYS.`, and traces to `nobody.hears`: tailrace sends neither.
-* Which member of a queue group got a message: those of a group are compared as a whole, in any order.
+* Which member of a queue group got a message: those of a group are compared as a whole, in any order, and without headers where a member takes none.
 * In which order one message comes to several subscriptions of one connection.
 * The sid of a 503: nats-server takes the plain subscription that its matcher finds first, tailrace the oldest.
 * When the acknowledgement of a captured message comes, and the number of the first one: those that follow are counted from there.
@@ -27,6 +27,7 @@ SEQUENCE = re.compile(rb'"seq":\s?([1-9][0-9]*)')
 def transcript(people, play):
     """Name of a connection, or of a queue group, -> what came."""
     came, groups, acks = {}, {}, []
+    bare = {queue for person in people.values() if not person.takes_headers for queues in person.subscriptions.values() for queue in queues if queue}
     for name, person in people.items():
         own = []
         for verb, text in person.found:
@@ -53,6 +54,9 @@ def transcript(people, play):
             queues = person.subscriptions.get(words[2], {None})
             if queues - {b"", None}:
                 message = (words[0], words[1], *words[3:], body)
+                if queues & bare and words[0] == b"HMSG":
+                    header, total = int(words[-2]), int(words[-1])
+                    message = (b"MSG", words[1], *words[3:-2], b"%d" % (total - header), body[header:])
                 groups.setdefault(b",".join(sorted(queue or b"" for queue in queues)), []).append(message)
                 continue
             own.append((words[0], words[1], tuple(words[3:]), body, words[2]))

@@ -21,6 +21,7 @@ class Person:
         self.received, self.payload, self.found, self.control = bytearray(), bytearray(), [], []
         self.ended, self.is_open, self.missing = False, False, False
         self.subscriptions = {}
+        self.takes_headers = True
         self.socket = socket.create_connection(("127.0.0.1", server.ws if self.is_ws else server.port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.setblocking(False)
@@ -183,8 +184,14 @@ def with_number(data, number):
 SUB = re.compile(rb"SUB[ \t\r]+([^ \t\r\n]+)[ \t\r]+(?:([^ \t\r\n]+)[ \t\r]+)?([^ \t\r\n]+)[ \t\r]*\r?\n", re.I)
 
 
+CONNECT = re.compile(rb"CONNECT([^\r\n]*)", re.I)
+TAKES_HEADERS = re.compile(rb'"headers": *true', re.I)
+
+
 def note_subscriptions(person, data):
-    """Which sids may be members of a queue group."""
+    """Which sids may be members of a queue group, and whether its headers are left out of what the client gets."""
+    if any(not TAKES_HEADERS.search(options) for options in CONNECT.findall(data)):
+        person.takes_headers = False
     for _, queue, sid in SUB.findall(data):
         person.subscriptions.setdefault(sid, set()).add(queue)
 
