@@ -288,8 +288,10 @@ mod models {
             let mover = Arc::clone(&model);
             let mover = thread::spawn(move || (0..2).for_each(|_| mover.commit()));
             mover.join().unwrap();
-            for waiter in waiters {
-                let answer = waiter.join().unwrap().map(|mut answer| answer.try_recv());
+            // Each of them may answer the others.
+            let answers: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+            for answer in answers {
+                let answer = answer.map(|mut answer| answer.try_recv());
                 assert!(matches!(answer, None | Some(Ok(WaitOutcome::Committed))), "{answer:?}");
             }
         });
