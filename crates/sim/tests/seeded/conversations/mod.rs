@@ -1,4 +1,6 @@
 //! Conversations with replicas, as text: a line that begins with `>` is done, the lines below it are what comes of it.
+//!
+//! With TAILRACE_UPDATE=1 what happens is written into the scripts. Read the difference before you keep it.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 mod replicas;
@@ -6,6 +8,7 @@ mod solo;
 mod wire;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Who is talked to.
 trait Partner {
@@ -14,7 +17,9 @@ trait Partner {
 }
 
 /// Says every line of `script` and compares.
-fn play(partner: &mut dyn Partner, name: &str, script: &str) {
+fn play(partner: &mut dyn Partner, path: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeded/conversations").join(path);
+    let script = std::fs::read_to_string(&path).unwrap();
     let mut heard = String::new();
     for line in script.lines() {
         match line.strip_prefix("> ") {
@@ -28,15 +33,17 @@ fn play(partner: &mut dyn Partner, name: &str, script: &str) {
             None => {}
         }
     }
-    assert!(heard == script, "{name} goes otherwise:\n{heard}");
+    if std::env::var_os("TAILRACE_UPDATE").is_some() {
+        return std::fs::write(&path, heard).unwrap();
+    }
+    assert!(heard == script, "{} goes otherwise:\n{heard}", path.display());
 }
 
 macro_rules! conversations {
     ($partner:expr, $folder:literal: $($name:ident),* $(,)?) => {
         $(#[test]
         fn $name() {
-            let script = include_str!(concat!($folder, "/", stringify!($name), ".txt"));
-            crate::conversations::play(&mut $partner, stringify!($name), script);
+            crate::conversations::play(&mut $partner, concat!($folder, "/", stringify!($name), ".txt"));
         })*
     };
 }

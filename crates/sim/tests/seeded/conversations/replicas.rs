@@ -18,6 +18,7 @@
 //! | `transfer 1 2` | the leader hands over |
 //! | `trim 1 OFFSET`, `retain 1` | DeleteRecords; the files below the log start go |
 //! | `read 1` | what is in its log |
+//! | `replicated 1 3` | up to where three voters have it, as the leader knows (`min.insync.replicas`) |
 //! | `state 1` | who it is |
 #![expect(clippy::unit_arg, reason = "most of what is done has no outcome of its own")]
 
@@ -145,6 +146,10 @@ impl Group {
             }
             "retain" => self.retain(id),
             "read" => self.read(id),
+            "replicated" => {
+                let count = words[0].parse().unwrap();
+                vec![format!("below {}", self.at(id).replicated_to(count).unwrap())]
+            }
             "state" => self.state(id),
             other => panic!("unknown verb {other}"),
         }

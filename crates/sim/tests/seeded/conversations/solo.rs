@@ -2,11 +2,12 @@
 //!
 //! | said | what it does |
 //! |---|---|
-//! | `open [relaxed] [segment=BYTES] [expiry=MS]` | first |
+//! | `open [relaxed] [flush=RECORDS] [flush-ms=MS] [segment=BYTES] [expiry=MS]` | first |
 //! | `append TEXT...` | one record for each word. First of all `as=ID/EPOCH`, `seq=N`, `txn`, `guarded` |
 //! | `verify as=ID/EPOCH seq=N` | its coordinator is about to be asked (KIP-890); `guarded` is with what came of it |
 //! | `commit as=ID/EPOCH [by=N]`, `abort ...` | a marker of the coordinator of generation N |
 //! | `sync`, `checkpoint` | a sync of all that is written |
+//! | `due` | whether one is due in a relaxed topic, by records or by age |
 //! | `pass MS` | time passes |
 //! | `power`, `kill`, `stop`, `start` | its computer loses power, its process ends, it ends in order; it starts |
 //! | `full`, `room`, `broken` | the disk has no room, has room again, fails to sync |
@@ -29,7 +30,7 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 use super::{Partner, conversations};
 use crate::common::trio::{STRICT, disk, identity};
 
-conversations!(Partition::new(), "solo": durability, producers, transactions, verification, expiry, disks, beginnings);
+conversations!(Partition::new(), "solo": durability, relaxed, producers, transactions, verification, expiry, disks, beginnings);
 
 struct Partition {
     disk: SimDisk,
@@ -74,6 +75,11 @@ impl Partition {
             }
             "commit" | "abort" => self.end_transaction(verb == "commit", words),
             "sync" | "checkpoint" => self.sync(verb == "checkpoint"),
+            "due" => {
+                let now = self.now;
+                let solo = self.solo();
+                vec![format!("by records: {}, by age: {}", solo.sync_due(), solo.flush_ms_due(now))]
+            }
             "pass" => {
                 self.now = TimestampMs(self.now.0 + words[0].parse::<i64>().unwrap());
                 Vec::new()
@@ -121,9 +127,17 @@ impl Partition {
                 self.config.retention_bytes = Some(self.config.segment_bytes);
             } else if let Some(ms) = word.strip_prefix("expiry=") {
                 self.policy.producer_expiration_ms = ms.parse().unwrap();
-            } else {
-                assert_eq!(*word, "relaxed");
+            } else if *word == "relaxed" {
                 self.policy.durability = Durability::Relaxed { flush_messages: None, flush_ms: None };
+            } else {
+                let Durability::Relaxed { flush_messages, flush_ms } = &mut self.policy.durability else {
+                    panic!("{word}: of a relaxed topic")
+                };
+                match word.split_once('=') {
+                    Some(("flush", records)) => *flush_messages = Some(records.parse().unwrap()),
+                    Some(("flush-ms", ms)) => *flush_ms = Some(ms.parse().unwrap()),
+                    _ => panic!("{word}: unknown"),
+                }
             }
         }
     }
