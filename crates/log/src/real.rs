@@ -117,14 +117,7 @@ impl DiskFile for RealFile {
         if done == total {
             return Ok(());
         }
-        let mut at = position + done as u64;
-        for buf in bufs {
-            let skip = done.min(buf.len());
-            done -= skip;
-            self.0.write_all_at(&buf[skip..], at)?;
-            at += (buf.len() - skip) as u64;
-        }
-        Ok(())
+        write_rest(bufs, done, position, |bytes, at| self.0.write_all_at(bytes, at))
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -155,6 +148,23 @@ impl DiskFile for RealFile {
             let _ = rustix::fs::fadvise(&self.0, position, Some(bytes), rustix::fs::Advice::DontNeed);
         }
     }
+}
+
+/// Writes what is left of `bufs` when the first `done` bytes lie at `position`.
+fn write_rest(
+    bufs: &[IoSlice<'_>],
+    mut done: usize,
+    position: u64,
+    write: impl Fn(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut at = position + done as u64;
+    for buf in bufs {
+        let skip = done.min(buf.len());
+        done -= skip;
+        write(&buf[skip..], at)?;
+        at += (buf.len() - skip) as u64;
+    }
+    Ok(())
 }
 
 /// Name of the file that [`DataDirLock`] locks.
@@ -209,5 +219,44 @@ impl DataDirLock {
     /// The lock file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::os::fd::OwnedFd;
+
+    use super::*;
+
+    /// A pipe cannot be synced, nor what is not there: a sync that did nothing would not notice.
+    #[test]
+    fn every_sync_asks_the_system() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let pipe = RealFile(File::from(OwnedFd::from(writer)));
+        assert!(pipe.sync_data().is_err());
+        assert!(pipe.sync_all().is_err());
+        let nowhere = Path::new("/there/is/no/such/folder");
+        assert!(RealDisk.sync_dir(nowhere).is_err());
+        assert!(RealDisk.sync_fs(nowhere).is_err());
+    }
+
+    #[test]
+    fn what_a_short_write_left_goes_behind_what_it_wrote() {
+        let (parts, position) = ([&b"head"[..], b"", b"a body", b"!"], 3);
+        let whole = parts.concat();
+        let bufs = parts.map(IoSlice::new);
+        for done in 0..=whole.len() {
+            let file = RefCell::new([&b"..."[..], &whole[..done]].concat());
+            let write = |bytes: &[u8], at: u64| {
+                let (mut file, at) = (file.borrow_mut(), usize::try_from(at).unwrap());
+                let end = file.len().max(at + bytes.len());
+                file.resize(end, b'?');
+                file[at..at + bytes.len()].copy_from_slice(bytes);
+                Ok(())
+            };
+            write_rest(&bufs, done, position, write).unwrap();
+            assert_eq!(*file.borrow(), [&b"..."[..], &whole].concat(), "after {done} bytes");
+        }
     }
 }

@@ -21,6 +21,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 const USAGE: &str =
     "usage: campaign nodes|group|bugs FIRST_SEED SEEDS STORM_MS [without|only NUMBER,NUMBER...]
        campaign noticed nodes|group FIRST_SEED SEEDS
+       campaign histories FOLDER FIRST_SEED SEEDS
        campaign trace nodes SEED STORM_MS debug|info|warn [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
 /// What the time of runs is counted as.
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         None if arguments.first().is_some_and(|what| what == "bugs") => bugs(),
         None if arguments.first().is_some_and(|what| what == "noticed") => noticed(&arguments[1..]),
         None if arguments.first().is_some_and(|what| what == "trace") => trace(&arguments[1..]),
+        None if arguments.first().is_some_and(|what| what == "histories") => histories(&arguments[1..]),
         None => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -321,6 +323,29 @@ fn trace(arguments: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Plays seeds of nodes once, and writes down what each processor did with its position, for judges of others.
+fn histories(arguments: &[String]) -> ExitCode {
+    let [folder, first, seeds] = arguments else { return ExitCode::from(2) };
+    let (Ok(first), Ok(seeds)) = (first.parse::<u64>(), seeds.parse::<u64>()) else {
+        return ExitCode::from(2);
+    };
+    for seed in first..first.saturating_add(seeds) {
+        let storm_ms = Kind::Nodes.storm_ms();
+        let written = storm::run(&StormOptions { seed, storm_ms, mask: Mask::default() })
+            .map_err(|failure| failure.anomaly)
+            .and_then(|report| {
+                let path = std::path::Path::new(folder).join(format!("{seed}.jsonl"));
+                std::fs::write(&path, report.copies.lines())
+                    .map_err(|error| format!("{}: {error}", path.display()))
+            });
+        if let Err(reason) = written {
+            println!("FAILED seed {seed}: {reason}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
 }
 
 /// The first seed that fails. What fails is left as it is.

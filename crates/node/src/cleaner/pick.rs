@@ -106,3 +106,23 @@ impl CleanerState {
         self.retry_at.retain(|which, at| Instant::now() < *at && is_compacted(which));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_round_is_told_what_the_topic_is_set_to() {
+        let broker = BrokerConfig::resolve(&BTreeMap::new(), &Default::default()).unwrap();
+        let set =
+            [("min.compaction.lag.ms", "11"), ("max.compaction.lag.ms", "22"), ("delete.retention.ms", "33")];
+        let set: BTreeMap<_, _> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let topic = TopicConfig::resolve(&set, &broker).unwrap();
+        let CompactionPolicy { min_lag_ms, max_lag_ms, delete_retention_ms, io_bytes } =
+            policy(&topic, &broker);
+        assert_eq!((min_lag_ms, max_lag_ms, delete_retention_ms), (11, 22, 33));
+        assert!((usize_of(IO_BYTES_MIN)..=usize_of(IO_BYTES_MAX)).contains(&io_bytes));
+    }
+}

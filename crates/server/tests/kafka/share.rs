@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common;
-use crate::common::rig::{SCRUBBING, damage_second_batch, eventually, now};
+use crate::common::rig::{SCRUBBING, damage_second_batch, eventually, now, numbered};
 use crate::common::{Client, PATIENCE, TestServer, error};
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::{
     AlterShareGroupOffsetsRequestPartition, AlterShareGroupOffsetsRequestTopic,
@@ -326,6 +326,19 @@ async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
     let answer = ben.client.call(2, &most).await;
     assert_eq!(partition_of(&answer).map(acquired), Some(vec![(6, 7, 1)]));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+}
+
+/// A producer that does not wait makes a batch of each record: one fetch takes in hundreds, whose headers lie across the pieces in which
+/// they are read.
+#[tokio::test]
+async fn hundreds_of_small_batches_are_acquired_at_once() {
+    let (server, mut client, topic) = rig(LONG).await;
+    for number in 0..400_usize {
+        let batch = numbered(number as u64, 1, 150 + number * 37 % 150);
+        assert_eq!(client.produce_to("jobs", 0, -1, batch).await.error_code, 0);
+    }
+    let mut anna = Member::new(&server, "anna", topic).await;
+    assert_eq!(anna.fetch(0).await, [(0, 399, 1)]);
 }
 
 #[tokio::test]

@@ -197,6 +197,22 @@ async fn the_last_record_of_each_key_stays_also_over_restarts() {
     server.stop().await;
 }
 
+/// `delete.retention.ms`: a consumer that is behind learns that a key is gone, whatever number of rounds there were.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tombstones_stay_for_their_time() {
+    let server = server().await;
+    create(&server, "t", &[("delete.retention.ms", "3600000")]).await;
+    let mut upto = 0;
+    for round in 1..=3 {
+        let before = server.metric("tailrace_compactions_total").await;
+        produce(&server, "t", upto..upto + 2000, "none");
+        upto += 2000;
+        eventually("a round", || async { server.metric("tailrace_compactions_total").await > before }).await;
+        let content = read_until_compacted(&server, "t", 1000);
+        assert_eq!(last_values(&content), wanted(upto), "round {round}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_consumer_and_the_cleaner_do_not_get_in_each_others_way() {
     let mut server = server().await;

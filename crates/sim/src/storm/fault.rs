@@ -61,6 +61,11 @@ pub(super) enum What {
     Pause {
         computer: usize,
     },
+    /// Some of the tasks and threads of a node have no turn.
+    Starve {
+        computer: usize,
+        choice: u64,
+    },
     Clock {
         computer: usize,
         hours: i64,
@@ -129,7 +134,8 @@ impl What {
                     SLOWER_MS[usize::try_from(rng.below(SLOWER_MS.len() as u64)).expect("there are few")];
                 Self::Slow { one: computer, other: beside, ms }
             }
-            70..80 => Self::Pause { computer },
+            70..76 => Self::Pause { computer },
+            76..80 => Self::Starve { computer, choice: rng.next_u64() },
             80..84 => {
                 let hours = i64::try_from(rng.below(2 * HOURS + 1)).expect("a few");
                 Self::Clock { computer, hours: hours - HOURS as i64 }
@@ -168,6 +174,7 @@ impl What {
             Self::Slow { .. } => "a link was slow",
             Self::Move { .. } => "a coordinator moved while one of its links was slow",
             Self::Pause { .. } => "a computer stood still",
+            Self::Starve { .. } => "tasks of a node were starved",
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",
             Self::Errors { .. } => "operations of a disk failed",

@@ -204,6 +204,9 @@ impl Faults {
             }
             What::Move { from, to } => site.move_coordinator(from, to, fault.lasts),
             What::Pause { computer } => site.computers[computer].machine().pause(fault.lasts),
+            What::Starve { computer, choice } => {
+                site.computers[computer].machine().starve(fault.lasts, choice);
+            }
             What::Clock { computer, hours } => {
                 site.computers[computer].machine().set_clock_error(hours * 3_600_000);
             }

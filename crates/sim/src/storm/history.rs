@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
+use super::copies::Copies;
 use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
 
@@ -107,6 +108,8 @@ pub(super) struct History {
     producers: BTreeMap<ProducerId, (String, ProducerEpoch)>,
     /// Offsets of the output that a share group has accepted; false if the answer was lost.
     accepted: BTreeMap<i64, bool>,
+    /// What the processor did with its position.
+    pub(super) copies: Copies,
     /// How often what happened.
     counts: BTreeMap<&'static str, u64>,
 }

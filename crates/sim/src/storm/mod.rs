@@ -4,6 +4,7 @@
 
 mod aim;
 mod clients;
+mod copies;
 mod fault;
 mod faults;
 mod handover;
@@ -24,6 +25,7 @@ use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
 use self::clients::{GROUPS, Interest, WRITERS, Writer};
+pub use self::copies::Copies;
 use self::faults::Faults;
 use self::history::{Phase, SharedHistory};
 use self::site::{
@@ -52,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 47] = [
+pub const RARE: [&str; 48] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -97,6 +99,7 @@ pub const RARE: [&str; 47] = [
     "preferred leaders were elected",
     "records were acquired",
     "some replica answered a fetch",
+    "tasks of a node were starved",
     "the end of a log was cut off",
     "a computer did not hear of another one",
     "two computers were cut off from each other",
@@ -120,6 +123,8 @@ pub struct StormReport {
     pub counts: BTreeMap<&'static str, u64>,
     /// How long it took, in its own time.
     pub took: Duration,
+    /// What the processor did with its position.
+    pub copies: Copies,
     /// Two runs of one seed have the same.
     pub trace: u64,
 }
@@ -164,7 +169,8 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(told);
             counts.insert("turns of all that ran", storm.site.universe.turns());
-            Ok(StormReport { counts, took: storm.site.universe.now(), trace: storm.site.universe.digest() })
+            let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
+            Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })
         }
         Err(anomaly) => Err(Failure { anomaly, faults: told }),
     }

@@ -109,12 +109,13 @@ const MOVES_PERCENT: u64 = 30;
 const TIGHT_PERCENT: u64 = 25;
 
 /// What tight nodes are started with.
-const TIGHT: [(&str, &str); 5] = [
+const TIGHT: [(&str, &str); 6] = [
     ("tailrace.io.threads", "1"),
     ("tailrace.flush.threads", "1"),
     ("tailrace.connection.in.flight.max", "1"),
     ("tailrace.nats.capture.acks.max", "1"),
     ("tailrace.open.segments.max", "16"),
+    ("tailrace.nats.live.lag.max.bytes", "131072"),
 ];
 
 /// In so many runs answers are lost all the time.

@@ -56,6 +56,11 @@ impl Machine {
         self.host.pause(self.universe.now() + time);
     }
 
+    /// Some of its tasks and threads have no turn for so long; `choice` decides which.
+    pub(crate) fn starve(&self, time: Duration, choice: u64) {
+        self.host.starve(self.universe.now() + time, choice);
+    }
+
     /// Sets its clock of the day wrong by so many milliseconds.
     pub(crate) fn set_clock_error(&self, ms: i64) {
         self.clock_error.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);

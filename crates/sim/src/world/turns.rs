@@ -52,7 +52,13 @@ pub(super) struct Host {
     is_on: AtomicBool,
     /// How old the universe is when it goes on, in nanoseconds.
     paused_until: AtomicU64,
+    /// The same of some of what runs on it, and what decides which.
+    starved_until: AtomicU64,
+    starves: AtomicU64,
 }
+
+/// Of so many tasks and threads one is starved.
+const STARVED_OF: u64 = 4;
 
 impl Host {
     pub(super) fn new(universe: &Universe, number: u8) -> Arc<Self> {
@@ -62,6 +68,8 @@ impl Host {
             began: universe.now(),
             is_on: AtomicBool::new(true),
             paused_until: AtomicU64::new(0),
+            starved_until: AtomicU64::new(0),
+            starves: AtomicU64::new(0),
         })
     }
 
@@ -71,12 +79,23 @@ impl Host {
 
     /// Nothing of it has a turn until then.
     pub(super) fn pause(&self, until: Duration) {
-        let nanos = u64::try_from(until.as_nanos()).expect("a universe is young");
-        self.paused_until.store(nanos, Ordering::Relaxed);
+        self.paused_until.store(nanos(until), Ordering::Relaxed);
     }
 
-    fn paused_until(&self) -> Duration {
-        Duration::from_nanos(self.paused_until.load(Ordering::Relaxed))
+    /// Some of what runs on it has no turn until then: `choice` decides which.
+    pub(super) fn starve(&self, until: Duration, choice: u64) {
+        self.starved_until.store(nanos(until), Ordering::Relaxed);
+        self.starves.store(choice, Ordering::Relaxed);
+    }
+
+    /// Until when what runs on it under this number has no turn.
+    fn held_until(&self, id: u64) -> Duration {
+        let mixed = (id ^ self.starves.load(Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let starved = match mixed.is_multiple_of(STARVED_OF) {
+            true => self.starved_until.load(Ordering::Relaxed),
+            false => 0,
+        };
+        Duration::from_nanos(self.paused_until.load(Ordering::Relaxed).max(starved))
     }
 
     pub(super) fn world(&self) -> &'static dyn World {
@@ -92,6 +111,10 @@ impl Host {
     pub(super) fn when(&self, age: Duration) -> Duration {
         self.began + age.saturating_sub(PAST)
     }
+}
+
+fn nanos(age: Duration) -> u64 {
+    u64::try_from(age.as_nanos()).expect("a universe is young")
 }
 
 thread_local! {
@@ -261,11 +284,11 @@ impl Universe {
         let now = state.now;
         let entry = state.entries.get_mut(&id)?;
         entry.is_ready = false;
-        let paused = entry.host.paused_until();
-        if paused > now {
+        let held = entry.host.held_until(id);
+        if held > now {
             let waker = entry.waker.clone();
             state.next_id += 1;
-            let timer = (paused, state.next_id);
+            let timer = (held, state.next_id);
             state.timers.insert(timer, waker);
             return None;
         }

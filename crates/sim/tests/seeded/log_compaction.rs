@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::common;
-use crate::common::compaction::{DELETE_RETENTION_MS, Keyed};
+use crate::common::compaction::{DELETE_RETENTION_MS, Keyed, Record};
 use tailrace_log::{Disk, HashSecret, KeyMap, LogError, Pace, inspect};
 use tailrace_sim::{CrashMode, Effect, Rule};
 use tailrace_types::Offset;
@@ -520,4 +520,33 @@ fn what_was_written_and_not_installed_does_not_count_after_a_crash() {
     reopen(&mut keyed, CrashMode::KeepAll);
     assert_eq!(common::read_all(keyed.log(), Offset(0)).unwrap(), content);
     drop(rewritten);
+}
+
+/// `min.compaction.lag.ms`: a segment with younger records is left as it is, with all that lies behind it.
+#[test]
+fn what_is_younger_than_its_lag_stays() {
+    const LAG_MS: i64 = 50_000;
+    each_seed(8, |seed| {
+        let mut keyed = Keyed::new(seed);
+        keyed.append_some(60);
+        keyed.end_all_transactions();
+        let young = keyed.log().log_end().get();
+        keyed.now += 2 * LAG_MS;
+        keyed.append_some(60);
+        keyed.end_all_transactions();
+        let all = keyed.read();
+        let of =
+            |records: &[Record]| records.iter().filter(|r| r.offset >= young).cloned().collect::<Vec<_>>();
+
+        keyed.min_lag_ms = LAG_MS;
+        keyed.clean(MAP_BYTES).unwrap().expect("the old ones are due");
+        assert!(keyed.cleaned_to > 0 && keyed.cleaned_to <= young, "{} of {young}", keyed.cleaned_to);
+        let left = keyed.read();
+        assert!(left.len() < all.len());
+        assert_eq!(of(&left), of(&all));
+
+        keyed.min_lag_ms = 0;
+        keyed.clean(MAP_BYTES).unwrap().expect("now the others are");
+        assert!(keyed.cleaned_to > young);
+    });
 }

@@ -83,6 +83,32 @@ impl Three {
     }
 }
 
+/// Deposed between the append and the wait, while nothing else is committed where its batch lies.
+#[tokio::test]
+async fn who_waits_after_another_one_has_come_to_lead_is_told_at_once() {
+    let mut three = Three::new();
+    three.first(|first| first.campaign(NOW)).await;
+    three.talk(false).await;
+    let lost = three.first(|first| append(first, "lost")).await;
+    three.said.clear();
+    for _ in 0..40 {
+        three.others.iter_mut().for_each(|other| other.tick(NOW));
+        three.talk(true).await;
+    }
+    let leader = three.others.iter().position(|other| other.role() == Role::Leader).expect("two are enough");
+    // One word of the later term is enough.
+    for _ in 0..2 {
+        three.others[leader].tick(NOW);
+    }
+    let said = three.others[leader].take_messages();
+    let word = said.into_iter().find(|message| message.to() == ReplicaId(1)).expect("a heartbeat");
+    three.first(|first| first.receive(word, NOW)).await;
+    assert!(three.handle.leads().is_none());
+    assert!(three.handle.reader.high_watermark() < lost.committed_at);
+    let mut waits = three.handle.wait_committed(&lost).expect("it is not committed");
+    assert_eq!(waits.try_recv(), Ok(WaitOutcome::Deposed));
+}
+
 /// What lies below the high watermark then is another batch, of another epoch.
 #[tokio::test]
 async fn who_waits_for_a_batch_that_was_overwritten_is_not_told_that_it_is_committed() {

@@ -8,6 +8,7 @@ use tailrace_types::{ProducerEpoch, ProducerId, TimestampMs};
 
 use super::show::Names;
 use super::words::{Place, Words};
+use crate::common::rig::now;
 
 /// The whole frame, and the key by which its answer is read.
 pub fn ask(words: &Words, correlation: i32, names: &Names) -> (ApiKey, Bytes) {
@@ -230,7 +231,11 @@ impl Asking<'_> {
             transactional: self.words.has("txn"),
             ..BatchOptions::default()
         });
-        let first = self.words.number("ts", 1000_i64);
+        let ago: Option<String> = self.words.text("ago");
+        let first = match ago {
+            Some(ms) => now().0 - ms.parse::<i64>().expect("milliseconds"),
+            None => self.words.number("ts", 1000_i64),
+        };
         for (number, text) in (0..).zip(&self.words.texts) {
             let key = self.words.text("key");
             let key = key.as_ref().map(String::as_bytes);

@@ -47,7 +47,7 @@ macro_rules! conversations {
 }
 
 conversations! {
-    produce fetch offsets topics configs producers transactions classic_group committed_offsets consumer_group share_group
+    produce fetch offsets topics configs producers transactions classic_group committed_offsets consumer_group share_group share_beginning
 }
 
 #[test]

@@ -41,6 +41,7 @@ async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Op
     let unanswered = client.unanswered();
     client.count("a processor began");
     let (mut position, mut sequence) = (position(client, &input).await?, 0);
+    client.history.lock().copies.resume(position.get());
     while !client.is_ending() {
         pause(120).await;
         let (values, next) = read(client, &input, position).await?;
@@ -50,6 +51,7 @@ async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Op
         let name = format!("tc.{attempt}");
         *attempt += 1;
         let transaction = Transaction { id: COPY, name: &name, producer, protocol };
+        client.history.lock().copies.begin(position.get(), next.get());
         for (number, value) in values.iter().enumerate() {
             if protocol == Protocol::Classic {
                 add(client, &transaction, &output).await?;
@@ -60,6 +62,7 @@ async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Op
         }
         commit(client, &transaction, &input, next).await?;
         producer = end(client, &transaction, true).await?;
+        client.history.lock().copies.committed();
         if producer != transaction.producer {
             sequence = 0;
         }

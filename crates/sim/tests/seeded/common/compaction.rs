@@ -50,6 +50,7 @@ pub(crate) struct Keyed {
     pub(crate) now: i64,
     /// Everything below was cleaned at least once.
     pub(crate) cleaned_to: i64,
+    pub(crate) min_lag_ms: i64,
 }
 
 impl Keyed {
@@ -77,6 +78,7 @@ impl Keyed {
             keys,
             now: 10_000,
             cleaned_to: 0,
+            min_lag_ms: 0,
         }
     }
 
@@ -193,7 +195,7 @@ impl Keyed {
         CompactionSettings {
             limits: CompactionLimits {
                 stable: Offset(self.stable()),
-                min_lag_ms: 0,
+                min_lag_ms: self.min_lag_ms,
                 max_lag_ms: i64::MAX,
                 now: TimestampMs(self.now),
             },
