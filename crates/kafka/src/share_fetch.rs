@@ -44,6 +44,8 @@ struct Turn {
     acknowledging: Acknowledging,
     /// What to fetch from, in this order; nothing where the client only acknowledges.
     partitions: Vec<Partition>,
+    /// A session begins: its first answer names all partitions, as Kafka's does.
+    begins: bool,
     terms: AcquireTerms,
     bytes_max: u64,
     /// What is waited for; at most `bytes_max`.
@@ -112,7 +114,8 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
         partitions.clear();
     }
     let caller = context.caller().within(wait);
-    Ok(Turn { member, acknowledging, partitions, terms, bytes_max, bytes_min, caller })
+    let begins = epoch == INITIAL_EPOCH;
+    Ok(Turn { member, acknowledging, partitions, begins, terms, bytes_max, bytes_min, caller })
 }
 
 /// The partitions that a request names, what it says about records of them, and those it wants forgotten.
@@ -144,6 +147,9 @@ async fn finish(context: Context, turn: Turn) -> Result<Vec<ReplyPart>, Closed> 
     let mut topics = Topics::default();
     for (partition, found) in found {
         fill(topics.partition(partition), found, &mut files);
+    }
+    for &partition in turn.partitions.iter().filter(|_| turn.begins) {
+        topics.partition(partition);
     }
     for (partition, Outcome { code, message }) in outcomes {
         let data = topics.partition(partition);
