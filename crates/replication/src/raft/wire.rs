@@ -332,6 +332,24 @@ mod tests {
             }
             let _ = decode(bytes.into());
         }
+
+        #[test]
+        fn a_message_with_wrong_bytes_is_read_or_refused(
+            message in message(),
+            wrong in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..5),
+        ) {
+            let mut bytes = BytesMut::new();
+            encode(&message, &mut bytes).unwrap();
+            for (at, byte) in wrong {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Ok(read) = decode(bytes.freeze()) {
+                let mut again = BytesMut::new();
+                encode(&read, &mut again).unwrap();
+                prop_assert_eq!(decode(again.freeze()), Ok(read));
+            }
+        }
     }
 
     #[test]
