@@ -332,11 +332,13 @@ mod tests {
     fn ranges_that_are_too_many_are_merged_with_those_that_are_alike() {
         let map = DamageMap::default();
         for number in 0..=DAMAGED_RANGES_MAX as i64 {
-            map.add(&DamagedRange { is_lost: number < 500, ..range(number * 10, number * 10 + 1) });
+            let is_lost = number < DAMAGED_RANGES_MAX as i64;
+            map.add(&DamagedRange { is_lost, ..range(number * 10, number * 10 + 1) });
         }
         let all = map.all();
         assert_eq!(all.len(), DAMAGED_RANGES_MAX);
-        assert!(all.iter().all(|range| range.is_lost == (range.base_offset < Offset(5000))));
+        let border = Offset(10 * DAMAGED_RANGES_MAX as i64);
+        assert!(all.iter().all(|range| range.is_lost == (range.base_offset < border)));
     }
 
     #[test]

@@ -203,11 +203,13 @@ impl<D: Disk> Log<D> {
         self.durable_end
     }
 
-    /// Plan, run and mark in one; blocks. Poisons the log if it fails.
+    /// Plan, run and mark in one; blocks. Poisons the log if it fails: what a failed sync did not write may be gone, and the
+    /// next one would succeed all the same.
     ///
     /// # Errors
-    /// As [`SyncPlan::run`].
+    /// [`LogError::Poisoned`] if it was; nothing is synced then. Otherwise as [`SyncPlan::run`].
     pub fn sync(&mut self) -> Result<DurableEnd, LogError> {
+        self.check_writable()?;
         let plan = self.sync_plan();
         if let Err(error) = plan.run() {
             self.poison(error.to_string());
@@ -250,8 +252,9 @@ impl<D: Disk> Log<D> {
     /// Plan, run and mark in one; blocks. Poisons the log if it fails for anything but space.
     ///
     /// # Errors
-    /// As [`CheckpointPlan::run`].
+    /// [`LogError::Poisoned`] if it was; nothing is written then. Otherwise as [`CheckpointPlan::run`].
     pub fn checkpoint(&mut self, sections: Option<Sections>) -> Result<DurableEnd, LogError> {
+        self.check_writable()?;
         let plan = self.checkpoint_plan(sections);
         let result = plan.run();
         self.poison_unless_no_space(result)?;

@@ -451,6 +451,24 @@ impl World {
         assert!(self.open.is_empty(), "nobody waits: {:?}", self.open);
         let census = self.rig.core.census();
         assert!(census.keys().all(|(_, state)| *state == GroupState::Stable), "{census:?}");
+        self.commit_all();
+    }
+
+    /// Each member of the present generation may commit, in a transaction and without one.
+    fn commit_all(&mut self) {
+        for (number, offset) in (0..CLIENTS).zip(100..) {
+            for producer in [Some(0), None] {
+                let index = number as i32 % PARTITIONS;
+                let offset = if producer.is_some() { offset } else { 2 * offset };
+                let request = self.commit(number, index, offset, producer);
+                self.on_their_way.push((number, request));
+                self.deliver(0, false);
+                if let Some(producer) = producer {
+                    self.marker(producer, true);
+                }
+                assert_eq!(self.committed.get(&index), Some(&offset), "client {number}, {producer:?}");
+            }
+        }
     }
 }
 

@@ -28,6 +28,7 @@ fn name(producer: TransactionalProducer) -> Name {
 struct Partition {
     epochs: BTreeMap<i64, i16>,
     open: BTreeMap<i64, Name>,
+    written: BTreeSet<Name>,
     committed: BTreeSet<Name>,
     aborted: BTreeSet<Name>,
 }
@@ -44,6 +45,7 @@ impl Partition {
         if let Some(other) = self.open.insert(id, transaction) {
             assert_eq!(other, transaction, "a transaction begins where another is open");
         }
+        self.written.insert(transaction);
         true
     }
 
@@ -271,7 +273,7 @@ impl Net {
     }
 
     /// Everything under way arrives, everything to be done is done, until nothing happens any more. Then the last
-    /// transaction is aborted by a producer that comes anew, and the outcome is compared.
+    /// transaction is aborted by a new producer, which commits one of its own, and the outcome is compared.
     fn settle(mut self) {
         self.finish();
         self.producers.push(Producer { stage: Stage::Starting, asked: None });
@@ -281,12 +283,21 @@ impl Net {
         self.ask(who, init(fresh));
         self.finish();
         assert!(matches!(self.producers[who].stage, Stage::Free(_)), "nobody can begin any more");
+        let last = self.commit_one(who);
+        assert_eq!(self.partitions.iter().filter(|p| p.committed.contains(&last)).count(), 2);
 
         for (number, partition) in self.partitions.iter().enumerate() {
             assert!(partition.open.is_empty(), "partition {number} is left with {:?}", partition.open);
             for transaction in &partition.committed {
                 assert!(self.commits_asked.contains(transaction), "{transaction:?} was never committed");
                 assert_ne!(self.told.get(transaction), Some(&false), "{transaction:?} was aborted");
+            }
+            for transaction in &partition.written {
+                let is_committed = partition.committed.contains(transaction);
+                assert!(
+                    is_committed || self.told.get(transaction) != Some(&true),
+                    "{transaction:?} is not there"
+                );
             }
             for transaction in &partition.aborted {
                 assert_ne!(self.told.get(transaction), Some(&true), "{transaction:?} was committed");
@@ -296,6 +307,25 @@ impl Net {
                 assert!(torn.is_empty(), "half of {torn:?} was committed");
             }
         }
+    }
+
+    /// Commits a transaction in two partitions, while nobody else does anything. It may have to begin twice: if it had asked again for an
+    /// epoch while its first request waited, the second one has fenced off what the first one gave.
+    fn commit_one(&mut self, who: usize) -> Name {
+        for _ in 0..2 {
+            let Stage::Free(producer) = self.producers[who].stage else {
+                panic!("nobody can begin any more")
+            };
+            self.act(who, 2);
+            self.finish();
+            // Asks for the end, or for an epoch.
+            self.act(who, 8);
+            self.finish();
+            if self.told.get(&name(producer)) == Some(&true) {
+                return name(producer);
+            }
+        }
+        panic!("nobody can commit any more")
     }
 
     fn finish(&mut self) {

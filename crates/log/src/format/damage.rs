@@ -74,6 +74,7 @@ fn cut(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::resealed;
     use super::*;
 
     fn ranges() -> Vec<DamagedRange> {
@@ -94,5 +95,11 @@ mod tests {
             flipped[at] ^= 0x10;
             assert!(decode(&flipped, Path::new("/d")).is_err(), "byte {at}");
         }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused() {
+        let newer = resealed(encode(&ranges()), 9);
+        assert_eq!(decode(&newer, Path::new("/d")), Err(FormatError::Newer(9)));
     }
 }

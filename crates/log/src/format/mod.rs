@@ -82,6 +82,16 @@ pub(crate) fn check_sealed(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatE
     check_lead(bytes, magic, bytes.len().saturating_sub(4).max(12), COMPACTION_VERSION)
 }
 
+/// A file that ends with a checksum of all before, as a build of another version might have written it.
+#[cfg(test)]
+fn resealed(mut file: Vec<u8>, version: u32) -> Vec<u8> {
+    let crc_at = file.len() - 4;
+    file[8..12].copy_from_slice(&version.to_le_bytes());
+    let crc = crc32c::crc32c(&file[..crc_at]);
+    file[crc_at..].copy_from_slice(&crc.to_le_bytes());
+    file
+}
+
 /// The version that `bytes` begin with, unchecked.
 pub(crate) fn version_of(bytes: &[u8], magic: &[u8; 8]) -> Result<u32, FormatError> {
     let Some(found) = bytes.get(..12) else {

@@ -61,3 +61,25 @@ impl SegmentHeader {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::resealed;
+    use super::*;
+
+    #[test]
+    fn headers_come_back_and_a_newer_version_is_refused() {
+        let compacted = Compacted { generation: 3, end_offset: Offset(20), next_raft_index: RaftIndex(31) };
+        for compacted in [None, Some(compacted)] {
+            let header = SegmentHeader {
+                base_offset: Offset(7),
+                first_raft_index: RaftIndex(8),
+                created: TimestampMs(9),
+                compacted,
+            };
+            let bytes = header.encode();
+            assert_eq!(SegmentHeader::decode(&bytes), Ok(header));
+            assert_eq!(SegmentHeader::decode(&resealed(bytes, 9)), Err(FormatError::Newer(9)));
+        }
+    }
+}

@@ -95,7 +95,8 @@ fn segments_that_kafka_wrote_are_compacted() {
         let (before, records) = content(&log);
         let stats = clean(&mut log, NOW, HashMap::new());
         let (after, left) = content(&log);
-        assert!(stats.keys > 0 && left <= records, "{stats:?}");
+        // The other one had nothing left to give up: Kafka had compacted it.
+        assert!(stats.keys > 0 && (left < records) == (name == "plain-0"), "{left} of {records}, {stats:?}");
         // The active segment is as it was, and records without a key are gone from the rest.
         for (key, record) in before.iter().filter(|(key, _)| !key.is_empty()) {
             assert_eq!(after.get(key), Some(record), "{name}");

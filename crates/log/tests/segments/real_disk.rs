@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tailrace_log::{
     DataDirLock, Disk, KEPT_ASIDE_MAX, LockError, Log, LogConfig, LogError, LogReader, LogStore,
@@ -244,12 +244,12 @@ fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
     let store = LogStore::new(RealDisk, 2);
     let dir = data.path().join("orders-0");
     let mut log = Log::open(&store, &dir, &identity(0), config, NOW).unwrap().0;
-    let high_watermark = AtomicI64::new(0);
+    let (high_watermark, has_ended) = (AtomicI64::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        for _ in 0..2 {
-            let (reader, high_watermark) = (log.reader(), &high_watermark);
-            scope.spawn(move || follow(&reader, high_watermark));
-        }
+        let followers = [(); 2].map(|()| {
+            let (reader, high_watermark, has_ended) = (log.reader(), &high_watermark, &has_ended);
+            scope.spawn(move || follow(&reader, high_watermark, has_ended))
+        });
         for round in 0..150 {
             for n in 0..20 {
                 append(&mut log, 100 + 37 * (n % 11) as usize, round).unwrap();
@@ -262,18 +262,21 @@ fn readers_run_beside_a_writer_that_rolls_trims_and_truncates() {
                 trim.run().unwrap();
             }
         }
-        high_watermark.store(-1, Ordering::Release);
+        has_ended.store(true, Ordering::Release);
+        for follower in followers {
+            assert!(follower.join().unwrap() > 0, "a follower that looked at nothing");
+        }
     });
     assert!(log.log_start().0 > 0);
 }
 
-fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64) {
-    let mut next = Offset(0);
+/// Reads up to the last high watermark; how many batches it looked at.
+fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64, has_ended: &AtomicBool) -> usize {
+    let (mut next, mut batches) = (Offset(0), 0);
     loop {
+        // In this order: what is read last is all that was committed.
+        let is_last = has_ended.load(Ordering::Acquire);
         let upto = high_watermark.load(Ordering::Acquire);
-        if upto < 0 {
-            return;
-        }
         match reader.read(next, Offset(upto), 8000, true) {
             Ok(Some(slice)) => {
                 for split in split_batches(&slice.read().unwrap()) {
@@ -281,8 +284,13 @@ fn follow(reader: &LogReader<RealDisk>, high_watermark: &AtomicI64) {
                     assert!(tailrace_records::verify_crc(bytes));
                     assert_eq!(header.base_offset, next);
                     next = header.next_offset();
+                    batches += 1;
                 }
                 assert_eq!(next, slice.next_offset);
+            }
+            Ok(None) if is_last => {
+                assert_eq!(next, Offset(upto));
+                return batches;
             }
             Ok(None) => std::thread::yield_now(),
             Err(LogError::OutOfRange { log_start, .. }) => next = next.max(log_start),

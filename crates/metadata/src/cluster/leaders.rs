@@ -62,9 +62,10 @@ impl Leaders {
 
 #[cfg(test)]
 mod tests {
-    use tailrace_types::{NodeId, PartitionId};
+    use tailrace_types::{NodeId, PartitionId, TimestampMs};
 
     use super::*;
+    use crate::{Command, Controller, CreateTopic, Requester};
 
     fn group(topic: u8, partition: i32) -> RaftGroup {
         RaftGroup { topic: TopicId([topic; 16]), partition: PartitionId(partition) }
@@ -72,7 +73,7 @@ mod tests {
 
     #[test]
     fn only_higher_epochs_are_news_and_deleted_topics_are_forgotten() {
-        let mut leaders = Leaders::new(2);
+        let mut leaders = Leaders::new(3);
         let [a, b] = [1, 2].map(|node| ReplicaId::new(NodeId(node), 1));
         assert!(leaders.announce(group(1, 0), a, LeaderEpoch(3)));
         for (replica, epoch) in [(b, 3), (b, 2), (a, 3)] {
@@ -80,14 +81,29 @@ mod tests {
             assert_eq!(leaders.get(group(1, 0)), Some(Leader { replica: a, epoch: LeaderEpoch(3) }));
         }
         assert!(leaders.announce(group(1, 0), b, LeaderEpoch(4)));
+        assert!(leaders.announce(group(2, 0), a, LeaderEpoch(5)));
         assert!(leaders.announce(group(2, 7), a, LeaderEpoch(1)));
         assert!(!leaders.announce(group(3, 0), a, LeaderEpoch(1)), "no room");
         assert!(leaders.announce(group(2, 7), b, LeaderEpoch(2)), "known groups need none");
-        let image = crate::Controller::new(std::collections::BTreeMap::new()).unwrap().image();
+        // Of topic 2, which has one partition.
+        let image = image_with_topic(2);
         leaders.forget_unknown(&image, TopicId([1; 16]));
-        assert_eq!(leaders.get(group(2, 7)), None);
-        assert_eq!(leaders.iter().collect::<Vec<_>>(), [(group(1, 0), leaders.get(group(1, 0)).unwrap())]);
+        let mut left: Vec<_> = leaders.iter().collect();
+        left.sort_by_key(|(group, _)| group.topic);
+        let leader = |replica, epoch| Leader { replica, epoch: LeaderEpoch(epoch) };
+        assert_eq!(left, [(group(1, 0), leader(b, 4)), (group(2, 0), leader(a, 5))]);
         leaders.forget_unknown(&image, TopicId([9; 16]));
-        assert_eq!(leaders.iter().len(), 0);
+        assert_eq!(leaders.iter().map(|(group, _)| group).collect::<Vec<_>>(), [group(2, 0)]);
+    }
+
+    fn image_with_topic(id: u8) -> std::sync::Arc<MetadataImage> {
+        let mut controller = Controller::new(std::collections::BTreeMap::new()).unwrap();
+        let (id, now) = (TopicId([id; 16]), TimestampMs(1));
+        let create =
+            CreateTopic { partitions: 1, ..CreateTopic::with_defaults("t", id, now, Requester::Client) };
+        for record in controller.plan(&Command::CreateTopic(create)).unwrap() {
+            controller.apply(&record).unwrap();
+        }
+        controller.image()
     }
 }

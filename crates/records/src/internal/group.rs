@@ -207,12 +207,41 @@ mod tests {
     }
 
     #[test]
-    fn old_versions_lack_fields() {
-        let zero = b"\0\0\0\x08consumer\0\0\0\x01\0\x05range\0\x01m\0\0\0\x01\0\x01m\0\x01c\0\x01h\0\0\x03\xe8\0\0\0\x01s\0\0\0\x01a";
-        let value = GroupValue::decode(zero).unwrap();
-        let member = value.members[0];
-        assert_eq!((value.state_timestamp, member.rebalance_timeout_ms), (-1, -1));
-        assert_eq!((member.session_timeout_ms, member.instance), (1000, None));
-        assert_eq!((member.subscription, member.assignment), (&b"s"[..], &b"a"[..]));
+    fn every_other_version_is_read() {
+        let member = GroupMemberValue {
+            member: "m",
+            instance: None,
+            client_id: "c",
+            client_host: "h",
+            rebalance_timeout_ms: 7,
+            session_timeout_ms: 1000,
+            subscription: b"s",
+            assignment: b"a",
+        };
+        let value = GroupValue {
+            protocol_type: "consumer",
+            generation: 1,
+            protocol: Some("range"),
+            leader: Some("m"),
+            state_timestamp: 9,
+            members: vec![member],
+        };
+        let head = b"\0\x08consumer\0\0\0\x01\0\x05range\0\x01m";
+        let names = b"\0\0\0\x01\0\x01m\0\x01c\0\x01h";
+        let tail = b"\0\0\x03\xe8\0\0\0\x01s\0\0\0\x01a";
+        let unknown = GroupValue { state_timestamp: -1, ..value.clone() };
+        let zero = [&b"\0\0"[..], head, names, tail].concat();
+        let members = vec![GroupMemberValue { rebalance_timeout_ms: -1, ..member }];
+        assert_eq!(GroupValue::decode(&zero), Ok(GroupValue { members, ..unknown.clone() }));
+        let one = [&b"\0\x01"[..], head, names, b"\0\0\0\x07", tail].concat();
+        assert_eq!(GroupValue::decode(&one), Ok(unknown));
+        let two = [&b"\0\x02"[..], head, b"\0\0\0\0\0\0\0\x09", names, b"\0\0\0\x07", tail].concat();
+        assert_eq!(GroupValue::decode(&two), Ok(value.clone()));
+        let four = [
+            &b"\0\x04\x09consumer\0\0\0\x01\x06range\x02m\0\0\0\0\0\0\0\x09"[..],
+            b"\x02\x02m\x02i\x02c\x02h\0\0\0\x07\0\0\x03\xe8\x02s\x02a\0\0",
+        ];
+        let members = vec![GroupMemberValue { instance: Some("i"), ..member }];
+        assert_eq!(GroupValue::decode(&four.concat()), Ok(GroupValue { members, ..value }));
     }
 }

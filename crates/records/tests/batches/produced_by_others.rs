@@ -85,6 +85,7 @@ fn log_append_time_is_the_batchs() {
     let batch = DecodedBatch::new(segment, 1 << 20).unwrap();
     assert_eq!(batch.header().attributes.timestamp_type(), TimestampType::LogAppendTime);
     assert_eq!(batch.header().base_timestamp, TimestampMs(TIME));
+    assert_eq!((batch.header().record_count, batch.records().count()), (30, 30));
     for (i, record) in (0..).zip(batch.records()) {
         let record = record.unwrap();
         assert_eq!(record.timestamp, batch.header().max_timestamp);

@@ -82,6 +82,7 @@ impl From<Heartbeat> for PeerMessage {
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
+    use raft::eraftpb::Entry;
 
     use super::*;
 
@@ -104,7 +105,7 @@ mod tests {
 
     #[test]
     fn what_says_more_is_no_heartbeat() {
-        let fields: [fn(&mut Message); 8] = [
+        let fields: [fn(&mut Message); 9] = [
             |m| m.log_term = 1,
             |m| m.index = 1,
             |m| m.commit_term = 1,
@@ -112,6 +113,7 @@ mod tests {
             |m| m.request_snapshot = 1,
             |m| m.priority = -1,
             |m| m.reject = true,
+            |m| m.set_entries(vec![Entry::default()].into()),
             |m| m.context = Bytes::from_static(&[0; CONTEXT_BYTES_MAX + 1]),
         ];
         for change in fields {

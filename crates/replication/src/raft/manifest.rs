@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn one_that_contradicts_itself_is_refused() {
-        let changes: [fn(&mut Manifest); 10] = [
+        let changes: [fn(&mut Manifest); 11] = [
             |m| m.log_start = Offset(31),
             |m| m.first_dirty = Offset(31),
             |m| m.producers_offset = Offset(-1),
@@ -256,6 +256,7 @@ mod tests {
             |m| m.segments.swap(0, 1),
             |m| m.segments[1].end_offset = Offset(31),
             |m| m.segments[0].rows = 11,
+            |m| m.segments[1].next_raft_index = RaftIndex(22),
             |m| m.segments[0].bytes = 0,
             |m| m.first_index = 34,
         ];
@@ -265,6 +266,21 @@ mod tests {
             assert_eq!(Manifest::decode(changed.encode().unwrap(), 32), None, "change {number}");
         }
         assert_eq!(Manifest::decode(manifest().encode().unwrap(), 31), None, "beyond its index");
+        assert!(Manifest::decode(manifest().encode().unwrap(), u64::MAX).is_some());
+    }
+
+    /// Where the numbers of 8 bytes lie in the bytes of [`manifest`].
+    fn places() -> Vec<usize> {
+        let epochs = (0..2).map(|n| FIXED_BYTES + n * EPOCH_BYTES + 4);
+        let segments = (0..2).map(|n| FIXED_BYTES + 2 * EPOCH_BYTES + n * SEGMENT_BYTES);
+        let of_segment = |at: usize| (0..SEGMENT_BYTES / 8).map(move |n| at + n * 8);
+        (0..5).map(|n| 4 + n * 8).chain(epochs).chain(segments.flat_map(of_segment)).collect()
+    }
+
+    /// A number that is near a bound as often as not.
+    fn number() -> impl Strategy<Value = u64> {
+        let bound = prop::sample::select(vec![0, 31, i64::MAX as u64, u64::MAX]);
+        prop_oneof![(bound, 0..3_u64).prop_map(|(bound, n)| bound.wrapping_add(n)), 0..40_u64, any::<u64>()]
     }
 
     proptest! {
@@ -274,6 +290,20 @@ mod tests {
                 first.copy_from_slice(&VERSION.to_le_bytes());
             }
             let _ = Manifest::decode(bytes.into(), u64::MAX);
+        }
+
+        #[test]
+        fn any_numbers_are_read_or_refused(
+            changes in prop::collection::vec((prop::sample::select(places()), number()), 1..4),
+            index in number(),
+        ) {
+            let mut bytes = manifest().encode().unwrap().to_vec();
+            for (at, number) in changes {
+                bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            }
+            if let Some(read) = Manifest::decode(bytes.clone().into(), index) {
+                prop_assert_eq!(read.encode().unwrap(), bytes);
+            }
         }
     }
 }

@@ -332,6 +332,20 @@ mod tests {
             }
             let _ = decode(bytes.into());
         }
+
+        #[test]
+        fn a_message_with_a_wrong_byte_is_read_or_refused(message in message(), byte in any::<u8>()) {
+            let mut bytes = BytesMut::new();
+            encode(&message, &mut bytes).unwrap();
+            for (at, wrong) in (0..bytes.len()).flat_map(|at| [0, byte, u8::MAX].map(|wrong| (at, wrong))) {
+                let mut changed = bytes.clone();
+                changed[at] = wrong;
+                let Ok(read) = decode(changed.freeze()) else { continue };
+                let mut again = BytesMut::new();
+                encode(&read, &mut again).unwrap();
+                prop_assert_eq!(decode(again.freeze()), Ok(read));
+            }
+        }
     }
 
     #[test]

@@ -73,7 +73,7 @@ fn a_folder_from_before_there_were_sections_opens_and_stays_as_it_was() {
     let ids: Vec<_> = solo.producers().iter().map(|(id, _)| id).collect();
     assert_eq!(ids, [7, 8, 9].map(ProducerId));
     assert_eq!(solo.reader().last_stable_offset(), Offset(6));
-    // An earlier build opens what this one closes.
+    // Nothing new is to be said, and the file is left alone.
     solo.close().unwrap();
     assert_eq!(fs::read(dir.join(SNAPSHOT)).unwrap(), fs::read(Path::new(FIXTURE).join(SNAPSHOT)).unwrap());
 }
@@ -87,6 +87,7 @@ fn a_section_that_nobody_knows_is_left_out() {
     let (solo, recovery) = open(&dir);
     assert!(recovery.snapshot.unwrap().1.get("subjects").is_some());
     assert_eq!(*solo.producers(), Producers::from_snapshot(&table()).unwrap());
+    // An earlier build opens what this one closes.
     solo.close().unwrap();
     assert_eq!(fs::read(dir.join(SNAPSHOT)).unwrap(), fs::read(Path::new(FIXTURE).join(SNAPSHOT)).unwrap());
 }

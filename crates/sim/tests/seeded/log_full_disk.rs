@@ -13,14 +13,21 @@ fn rule(kind: OpKind, path_ends: &str, effect: Effect) -> Rule {
 
 #[test]
 fn a_failed_reservation_does_not_fail_an_append_that_fits() {
-    let disk = common::disk(1);
-    let config = LogConfig { segment_bytes: 1 << 30, preallocate_bytes: 16 << 20, ..LogConfig::default() };
-    disk.set_space(Some(20_000));
-    let (mut log, _) = open(&disk, &config).unwrap();
-    for _ in 0..10 {
-        append(&mut log, &batch(1, 1000, 0, 1)).unwrap();
+    for space in [None, Some(20_000)] {
+        let disk = common::disk(1);
+        let config =
+            LogConfig { segment_bytes: 1 << 30, preallocate_bytes: 16 << 20, ..LogConfig::default() };
+        disk.set_space(space);
+        let (mut log, _) = open(&disk, &config).unwrap();
+        disk.record();
+        for _ in 0..10 {
+            append(&mut log, &batch(1, 1000, 0, 1)).unwrap();
+        }
+        let mut recording = disk.take_recording().into_iter();
+        let reservation = recording.find(|op| op.kind == OpKind::Preallocate).unwrap();
+        assert_eq!(reservation.ok, space.is_none(), "{reservation:?}");
+        assert!(space.is_none_or(|space| disk.used_bytes() < space));
     }
-    assert!(disk.used_bytes() < 20_000);
 }
 
 #[test]
@@ -81,6 +88,11 @@ fn a_failed_sync_poisons_and_is_not_retried() {
     assert!(log.sync().is_err());
     assert_eq!(log.durable_end().offset(), Offset(0));
     assert!(matches!(append(&mut log, &batch(1, 1, 0, 1)), Err(LogError::Poisoned { .. })));
+    disk.record();
+    assert!(matches!(log.sync(), Err(LogError::Poisoned { .. })));
+    assert!(matches!(log.checkpoint(None), Err(LogError::Poisoned { .. })));
+    assert!(disk.take_recording().is_empty());
+    assert_eq!(log.durable_end().offset(), Offset(0));
 }
 
 /// The first sync covers the folder, its parent, the identity, the segment's header and its name.

@@ -464,6 +464,11 @@ impl Run {
         self.model.promised = self.model.end;
         self.model.checkpointed = self.model.end;
         self.model.log_start_durable = self.model.log_start;
+        let has_snapshot = recovery.snapshot.as_ref().is_some_and(|(at, _)| *at == self.model.end);
+        ensure!(
+            has_snapshot || self.model.next_index.0 == 1,
+            "what it was closed with is gone: {recovery:?}"
+        );
         self.check_snapshot(&recovery)?;
         self.check_content()
     }

@@ -15,6 +15,20 @@ const DAILY: u64 = 4;
 
 const STORM_MS: u64 = 3_000;
 
+/// What the judge compares: where none of it happened, there was nothing to be wrong.
+const JUDGED: [&str; 10] = [
+    "a batch was acknowledged",
+    "a message was heard",
+    "a message was heard by a queue group",
+    "a processor's transaction was committed",
+    "a reader passed over an aborted batch",
+    "a record was heard",
+    "a transaction was committed",
+    "an assignment was taken",
+    "an offset was committed",
+    "records were acquired",
+];
+
 #[test]
 fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
     let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
@@ -27,7 +41,7 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
         }
     };
     eprintln!("seeds {seeds:?}");
-    let mut counts = BTreeMap::new();
+    let (several, mut counts) = (seeds.len() > 1, BTreeMap::new());
     for seed in seeds {
         let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
         let report = storm::run(&options).unwrap_or_else(|error| panic!("TAILRACE_SEED={seed}: {error}"));
@@ -37,10 +51,9 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
         }
     }
     eprintln!("{counts:?}");
-    assert!(
-        counts.get("a batch was acknowledged").is_some_and(|times| *times > 0),
-        "nothing was acknowledged"
-    );
+    for what in JUDGED.into_iter().filter(|_| several) {
+        assert!(counts.get(what).is_some_and(|times| *times > 0), "no seed saw '{what}'");
+    }
 }
 
 /// In days since 1970.

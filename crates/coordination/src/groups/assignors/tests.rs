@@ -85,6 +85,15 @@ impl Case {
             .map(|(id, (_, current))| load(current) - had(id).map_or(0, |before| common(before, current)))
             .sum()
     }
+
+    /// How many partitions equal shares leave with somebody else than before, at least.
+    fn moves_at_least(&self, before: &Self) -> usize {
+        let partitions = self.loads().iter().sum::<usize>();
+        let (share, more) = (partitions / self.members.len(), partitions % self.members.len());
+        let had = |id: &String| before.members.get(id).map_or(0, |(_, current)| load(current));
+        let kept: usize = self.members.keys().map(|id| had(id).min(share)).sum();
+        partitions - kept - self.members.keys().filter(|id| had(id) > share).count().min(more)
+    }
 }
 
 fn name(number: usize) -> String {
@@ -249,6 +258,7 @@ proptest! {
             if is_homogeneous(&case) && !loads.is_empty() {
                 let (low, high) = (loads.iter().min().unwrap(), loads.iter().max().unwrap());
                 prop_assert!(high - low <= 1, "{loads:?}");
+                prop_assert_eq!(case.moved_since(&before), case.moves_at_least(&before));
             }
             // No single move would make two members more equal.
             for (read, current) in case.members.values() {
@@ -265,7 +275,6 @@ proptest! {
             if step == 0 {
                 change(&mut case, &going, &coming);
             }
-            let _ = before;
         }
     }
 

@@ -133,6 +133,10 @@ impl World {
         self.log.iter().any(|batch| batch.visible && batch.first.0 <= offset && offset <= batch.last.0)
     }
 
+    fn is_held(&self, offset: i64, by: u8) -> bool {
+        matches!(self.fates.get(&offset), Some(Fate::Held { member, .. }) if *member == by)
+    }
+
     fn expire(&mut self) {
         for fate in self.fates.values_mut() {
             if let Fate::Held { until, count, .. } = *fate
@@ -191,7 +195,10 @@ impl World {
         let result = self.partition.acknowledge(&name, &[batch], &TERMS, TimestampMs(self.now));
         self.expire();
         let start = self.partition.start().0;
-        if result.is_err() {
+        if let Err(error) = result {
+            let is_held = (first.max(start)..=last).all(|offset| self.is_held(offset, member));
+            let is_wrong = last >= self.partition.end().0 || !is_held;
+            assert!(last >= start && is_wrong, "{first} to {last} from {name}: {error}");
             return;
         }
         for (offset, kind) in (first..).zip(kinds) {
