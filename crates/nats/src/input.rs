@@ -99,3 +99,26 @@ impl Input {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    #[test]
+    fn room_follows_what_arrives_not_what_is_announced() {
+        let message = vec![b'x'; 1 << 20];
+        let (mut input, mut cx) = (Input::default(), Context::from_waker(Waker::noop()));
+        for mut piece in message.chunks(50_000) {
+            while !piece.is_empty() {
+                let before = input.unused().len();
+                let read = input.poll_read(&mut piece, message.len(), &mut cx);
+                assert!(matches!(read, Poll::Ready(Ok(1..))), "{read:?}");
+                let room = input.data.len();
+                assert!(room <= STEP_BYTES.max(2 * before), "{room} bytes with {before} there");
+            }
+        }
+        assert!(input.unused() == message);
+    }
+}

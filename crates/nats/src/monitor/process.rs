@@ -93,7 +93,18 @@ mod tests {
         assert!(resident_bytes() > 100_000);
         assert!(cores() > 0);
         assert!(ticks().is_some());
-        assert_eq!(CpuMeter::new().percent(), 0.0);
         assert!(threads().lines().any(|line| line.starts_with("thread ") && line.contains("[running]: ")));
+    }
+
+    #[test]
+    fn the_share_of_the_cpu_is_that_of_the_time_since_the_last_look() {
+        assert_eq!(CpuMeter::new().percent(), 0.0, "no window is over");
+        while ticks().expect("/proc is there") < 20 {
+            std::hint::spin_loop();
+        }
+        let meter = CpuMeter(Mutex::new(Look { at: Instant::now() - 2 * WINDOW, ticks: 0, percent: 0.0 }));
+        let percent = meter.percent();
+        assert!((1.0..=100.0 * cores() as f64).contains(&percent), "{percent}");
+        assert_eq!(meter.percent(), percent, "the next window is not over");
     }
 }

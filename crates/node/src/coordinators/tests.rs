@@ -227,6 +227,7 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     }
     let waits = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
     let all = rig.counters.submit_all(rig.node(), Event::Changes).await;
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
     assert_eq!(all.len(), PARTITIONS as usize);
     rig.running.stop().await;
     assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));

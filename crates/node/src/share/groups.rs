@@ -5,6 +5,7 @@ use tailrace_env::time::Duration;
 use tailrace_env::{select, time};
 
 use tailrace_coordination::share::SharePartitionKey;
+use tailrace_types::TimestampMs;
 
 use super::failure::ShareFailure;
 use super::live::LivePartition;
@@ -78,20 +79,24 @@ impl ShareGroups {
                 () = time::sleep(SWEEP_INTERVAL) => {}
                 () = stopped(&mut stopping) => return,
             }
-            let now = node.share.clock.now();
-            let topics = node.topics();
-            // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
-            node.share.lock().retain(|key, slot| {
-                if Arc::strong_count(slot) > 1 {
-                    return true;
-                }
-                let Some(live) = slot.get() else { return false };
-                if topics.by_id(key.topic.0).is_none() {
-                    live.give_up();
-                    return false;
-                }
-                Arc::strong_count(live) > 1 || !live.is_idle_since(now, IDLE_AFTER)
-            });
+            node.share.sweep_once(&node, node.share.clock.now());
         }
+    }
+
+    /// Drops what is not used any more at this time.
+    pub(super) fn sweep_once(&self, node: &Node, now: TimestampMs) {
+        let topics = node.topics();
+        // One that somebody else holds, to load it or to use it, stays: there must never be two of one key.
+        self.lock().retain(|key, slot| {
+            if Arc::strong_count(slot) > 1 {
+                return true;
+            }
+            let Some(live) = slot.get() else { return false };
+            if topics.by_id(key.topic.0).is_none() {
+                live.give_up();
+                return false;
+            }
+            Arc::strong_count(live) > 1 || !live.is_idle_since(now, IDLE_AFTER)
+        });
     }
 }

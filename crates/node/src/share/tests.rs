@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{
@@ -189,6 +190,34 @@ async fn what_is_not_used_any_more_is_dropped() {
     live.release_member(node, "m");
     live.keep(node).kept().await.unwrap();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
+    rig.running.stop().await;
+}
+
+#[tokio::test]
+async fn a_sweep_drops_what_nobody_uses_once_everything_is_kept() {
+    let rig = Rig::start().await;
+    let (node, key) = (rig.node(), &rig.key);
+    let is_swept = || {
+        node.share.sweep_once(node, TimestampMs(node.share.clock.now().0 + 3_600_000));
+        node.share.get(key).is_none()
+    };
+    let live = node.share.get_or_load(node, key).await.unwrap();
+    assert!(!is_swept(), "somebody holds it");
+    // As if the acquisition locks were watched: the watch itself would hold it, too.
+    live.watched.store(true, Ordering::Relaxed);
+    rig.produce(None, 1).await;
+    assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
+    drop(live);
+    assert!(!is_swept(), "a record is held");
+    let live = node.share.get(key).unwrap();
+    let said = Acknowledgement { first: Offset(0), last: Offset(0), kinds: vec![AcknowledgeKind::Accept] };
+    live.acknowledge(node, &rig.settings(false), "m", &[said]).unwrap();
+    drop(live);
+    assert!(!is_swept(), "the acknowledgement is not kept yet");
+    node.share.get(key).unwrap().keep(node).kept().await.unwrap();
+    node.share.sweep_once(node, node.share.clock.now());
+    assert!(node.share.get(key).is_some(), "it was in use a moment ago");
+    assert!(is_swept());
     rig.running.stop().await;
 }
 

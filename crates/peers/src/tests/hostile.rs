@@ -272,9 +272,9 @@ async fn nothing_that_anybody_sends_harms_the_others() {
     let one = setup.start().await;
     let mut healthy = Setup::new(2);
     healthy.options.silence_max = PATIENCE;
-    let healthy = healthy.start().await;
+    let mut healthy = healthy.start().await;
     healthy.peers.set_nodes(vec![one.as_peer()]);
-    until(|| healthy.peers.is_up(NodeId(1))).await;
+    healthy.connected(1).await;
     let call = |node| Greeting::call(&Setup::new(node).identity(), Purpose::Link, None).encode().to_vec();
     let valid = [
         raft_frame(&append(3, 1, 1, b"batch")).to_vec(),
@@ -304,7 +304,6 @@ async fn nothing_that_anybody_sends_harms_the_others() {
             let _ = time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("it is closed");
         }
     }
-    until(|| healthy.peers.is_up(NodeId(1))).await;
     let body = Bytes::from_static(b"still there");
     let answer = healthy.peers.request(NodeId(1), RequestKind::Ask, body.clone(), PATIENCE).await;
     assert_eq!(answer.unwrap(), body);
@@ -312,6 +311,9 @@ async fn nothing_that_anybody_sends_harms_the_others() {
     let idle = "tailrace_peer_strangers 0\n";
     until(|| one.metrics.page().unwrap().contains(idle)).await;
     until(|| one.metrics.page().unwrap().contains("tailrace_peer_connections 1\n")).await;
+    while let Ok(event) = healthy.events.try_recv() {
+        assert!(!matches!(event, Event::Disconnected(_)), "its link was cut");
+    }
     one.stop().await;
     healthy.stop().await;
 }

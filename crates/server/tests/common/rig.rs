@@ -84,11 +84,15 @@ impl TestServer {
         (status, body.to_owned())
     }
 
-    /// The value of a metric's line, which begins with `name`; 0 if there is none.
+    /// The value of a metric's line, which begins with `name`, its labels included. With labels, it is 0 if there is no
+    /// such line yet; a metric without labels is on the page from the beginning.
     pub async fn metric(&self, name: &str) -> f64 {
         let (_, page) = self.get("/metrics").await;
         let line = page.lines().find(|line| line.split(' ').next() == Some(name));
-        line.and_then(|line| line.split(' ').nth(1)?.parse().ok()).unwrap_or(0.0)
+        assert!(line.is_some() || name.contains('{'), "no line of /metrics begins with {name}:\n{page}");
+        line.map_or(0.0, |line| {
+            line.split(' ').nth(1).and_then(|value| value.parse().ok()).expect("a number")
+        })
     }
 
     /// Waits until this many connections are open.

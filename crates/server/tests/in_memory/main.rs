@@ -20,7 +20,7 @@ use tailrace_env::time::{self, Duration, Instant};
 use tailrace_kafka_wire::messages::api_versions_request::ApiVersionsRequest;
 use tailrace_server::NodeDisk;
 
-use common::rig::{decoded, numbered};
+use common::rig::{decoded, fetch_request, numbered, only_partition};
 use common::watched::{DiskWatcher, WatchedDisk};
 use common::{Client, TestServer};
 
@@ -96,11 +96,14 @@ async fn a_kafka_client_produces_and_fetches() {
     let fetched = client.fetch_from("t", 0, 0).await;
     let offsets: Vec<i64> = decoded(&fetched).into_iter().map(|(offset, _)| offset).collect();
     assert_eq!(offsets, (0..1000).collect::<Vec<_>>());
-    // One that waits for what comes.
+    // One that waits for what comes, long before its time is over.
     let mut waiting = Client::over(connect(server.kafka()).await);
-    let (fetched, answer) =
-        tokio::join!(waiting.fetch_from("t", 0, 1000), client.produce_to("t", 0, -1, numbered(1000, 1, 9)));
-    assert_eq!((answer.base_offset, decoded(&fetched).len()), (1000, 1));
+    let mut fetch = fetch_request("t", 0, 1000);
+    fetch.max_wait_ms = 120_000;
+    let both =
+        async { tokio::join!(waiting.call(12, &fetch), client.produce_to("t", 0, -1, numbered(1000, 1, 9))) };
+    let (fetched, answer) = time::timeout(PATIENCE / 2, both).await.expect("it is woken");
+    assert_eq!((answer.base_offset, decoded(&only_partition(fetched)).len()), (1000, 1));
     server.stop().await;
 }
 
@@ -155,6 +158,7 @@ async fn half_a_request_is_given_up_after_two_seconds() {
     let mut answer = String::new();
     time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.expect("it ends").unwrap();
     assert!(!answer.contains("200 OK"), "{answer}");
-    assert!(began.elapsed() >= Duration::from_secs(2), "given up after {:?}", began.elapsed());
+    let took = began.elapsed();
+    assert!((Duration::from_secs(2)..Duration::from_secs(10)).contains(&took), "given up after {took:?}");
     server.stop().await;
 }

@@ -250,18 +250,18 @@ async fn epochs_are_checked_and_divergence_is_told() {
     client_again.produce_to("t", 0, -1, numbered(5, 5, 50)).await;
     let client = &mut client_again;
     let mut request = fetch_of(&[(0, 0)]);
-    for (claimed, expected) in [
-        (-1, ErrorCode::None),
-        (0, ErrorCode::FencedLeaderEpoch),
-        (1, ErrorCode::None),
-        (2, ErrorCode::UnknownLeaderEpoch),
+    // As in Kafka, a client that knows a newer epoch is told of no leader.
+    for (claimed, expected, leader) in [
+        (-1, ErrorCode::None, (-1, -1)),
+        (0, ErrorCode::FencedLeaderEpoch, (1, 1)),
+        (1, ErrorCode::None, (-1, -1)),
+        (2, ErrorCode::UnknownLeaderEpoch, (-1, -1)),
     ] {
         request.topics[0].partitions[0].current_leader_epoch = claimed;
         let data = only_partition(client.call(12, &request).await);
         assert_eq!(error(data.error_code), expected, "{claimed}");
-        if expected != ErrorCode::None {
-            assert_eq!((data.current_leader.leader_id, data.current_leader.leader_epoch), (1, 1));
-        }
+        let told = (data.current_leader.leader_id, data.current_leader.leader_epoch);
+        assert_eq!(told, leader, "{claimed}");
     }
     let data = only_partition(client.call(12, &fetch_of(&[(0, 0)])).await);
     let epochs: Vec<_> =

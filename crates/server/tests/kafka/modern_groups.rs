@@ -9,6 +9,9 @@ use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::{
     ConsumerGroupHeartbeatRequest, TopicPartitions,
 };
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
+use tailrace_kafka_wire::messages::create_partitions_request::{
+    CreatePartitionsRequest, CreatePartitionsTopic,
+};
 use tailrace_kafka_wire::messages::join_group_request::{JoinGroupRequest, JoinGroupRequestProtocol};
 use tailrace_kafka_wire::messages::offset_commit_request::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -252,22 +255,31 @@ async fn topics_that_come_and_grow_are_noticed() {
     };
     let first = beat(&mut client, &regex).await;
     assert_eq!(assigned(&first), Some(vec![]));
-    client.create_topic("new", 2, &[]).await;
+    let topic = client.create_topic("new", 2, &[]).await;
     client.create_topic("newer", 2, &[]).await;
-    let mut epoch = first.member_epoch;
-    let mut found = None;
+    let (epoch, found) = next_assignment(&mut client, alive("g", "a", first.member_epoch)).await;
+    assert_eq!(found, [0, 1]);
+
+    let topics = vec![CreatePartitionsTopic { name: "new".to_owned(), count: 4, ..Default::default() }];
+    let grow = CreatePartitionsRequest { topics, timeout_ms: 5_000, ..Default::default() };
+    assert_eq!(client.call(3, &grow).await.results[0].error_code, 0);
+    let (_, found) = next_assignment(&mut client, owning(alive("g", "a", epoch), topic, &[0, 1])).await;
+    assert_eq!(found, [0, 1, 2, 3]);
+    server.stop().await;
+}
+
+/// Heartbeats until the member is given an assignment. Returns its epoch and the partitions of the only topic.
+async fn next_assignment(client: &mut Client, mut request: ConsumerGroupHeartbeatRequest) -> (i32, Vec<i32>) {
     for _ in 0..100 {
-        let answer = beat(&mut client, &alive("g", "a", epoch)).await;
-        epoch = answer.member_epoch;
-        found = assigned(&answer);
-        if found.is_some() {
-            break;
+        let answer = beat(client, &request).await;
+        request.member_epoch = answer.member_epoch;
+        if let Some(found) = assigned(&answer) {
+            return (answer.member_epoch, found);
         }
         // The pause between heartbeats, by which a member asks. Their number is bounded.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert_eq!(found, Some(vec![0, 1]));
-    server.stop().await;
+    panic!("no assignment comes");
 }
 
 fn subscription(owned: &[i32]) -> Bytes {
@@ -410,9 +422,12 @@ async fn members_of_a_share_group_get_partitions_once_there_is_state() {
 
     // With two, each has a half; nothing has to be given back first.
     let second = client.call(1, &join("b")).await;
-    assert_eq!(second.assignment.expect("an assignment").topic_partitions[0].partitions.len(), 2);
+    let mut halves = second.assignment.expect("an assignment").topic_partitions.remove(0).partitions;
+    assert_eq!(halves.len(), 2);
     let first = client.call(1, &alive("a", epoch)).await;
-    assert_eq!(first.assignment.expect("an assignment").topic_partitions[0].partitions.len(), 2);
+    halves.extend(first.assignment.expect("an assignment").topic_partitions.remove(0).partitions);
+    halves.sort_unstable();
+    assert_eq!(halves, [0, 1, 2, 3]);
 
     server.restart().await;
     let mut client = server.connect().await;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::common;
 use crate::common::local_disk;
-use crate::common::rig::{decoded, fetch_request, number, numbered_with, only_partition};
+use crate::common::rig::{decoded, fetch_request, number, numbered_with, only_partition, value};
 use crate::common::{Client, OK, TestServer, error};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_records_request::{
@@ -18,15 +18,20 @@ use tailrace_kafka_wire::messages::list_offsets_request::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic,
 };
 use tailrace_log::{LogConfig, LogStore, RealDisk, read_identity};
-use tailrace_records::{BatchHeader, BatchOptions};
+use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::{Durability, Policy, Solo, TransactionMarker};
-use tailrace_types::{Offset, ProducerEpoch, ProducerId};
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 const POLICY: Policy = Policy {
     durability: Durability::Strict,
     producer_expiration_ms: i64::MAX,
     timestamp_type: tailrace_records::TimestampType::CreateTime,
 };
+
+/// The timestamp of a record. Of the year 2096, so that none is too old to stay, and later than that of any marker.
+fn time_of(number: u64) -> TimestampMs {
+    TimestampMs(4_000_000_000_000 + number.cast_signed())
+}
 
 struct Writer(Solo<RealDisk>);
 
@@ -48,7 +53,11 @@ impl Writer {
             transactional,
             ..BatchOptions::default()
         };
-        let bytes = numbered_with(options, first, 2, 50);
+        let mut builder = BatchBuilder::new(options);
+        for number in first..first + 2 {
+            builder.push(time_of(number), None, Some(&value(number, 50)), &[]).unwrap();
+        }
+        let bytes = builder.build();
         self.0.append(&BatchHeader::parse(&bytes).unwrap(), &bytes, common::rig::now()).unwrap();
     }
 
@@ -153,11 +162,15 @@ async fn the_latest_offset_is_the_last_stable_one_and_bounds_lookups() {
     let (_server, mut client) = with_transactions().await;
     assert_eq!((list(&mut client, -1, 0).await, list(&mut client, -1, 1).await), (18, 11));
     assert_eq!((list(&mut client, -2, 0).await, list(&mut client, -2, 1).await), (0, 0));
-    // The largest timestamp is that of the last records.
-    assert!(list(&mut client, -3, 0).await >= list(&mut client, -3, 1).await);
-    assert!(list(&mut client, -3, 1).await < 11);
-    let future = i64::MAX - 1;
-    assert_eq!((list(&mut client, future, 0).await, list(&mut client, future, 1).await), (-1, -1));
+    // The largest timestamp is that of the last record.
+    assert_eq!((list(&mut client, -3, 0).await, list(&mut client, -3, 1).await), (16, 9));
+    for (number, found, committed) in
+        [(0, 0, 0), (5, 5, 5), (6, 8, 8), (9, 9, 9), (10, 11, -1), (13, 13, -1), (16, 16, -1), (17, -1, -1)]
+    {
+        let time = time_of(number).0;
+        let offsets = (list(&mut client, time, 0).await, list(&mut client, time, 1).await);
+        assert_eq!(offsets, (found, committed), "at the time of {number}");
+    }
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ async fn a_message_that_never_ends_holds_little_memory_and_nobody_up() {
 async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     let server = TestServer::with(&[
         ("tailrace.nats.lame.duck.grace.ms", "200"),
-        ("tailrace.nats.lame.duck.duration.ms", "1200"),
+        ("tailrace.nats.lame.duck.duration.ms", "3200"),
     ])
     .await;
     let mut ducks = Vec::new();
@@ -214,24 +214,20 @@ async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     let address = server.nats();
     let began = Instant::now();
     let retiring = async { server.lame_duck().await };
-    let watching = async {
-        let mut ends = Vec::new();
-        for duck in &mut ducks {
-            let said = duck.rest().await;
-            assert!(
-                said.iter().any(|said| matches!(said, Said::Info(info) if info.contains("\"ldm\":true"))),
-                "{said:?}"
-            );
-            ends.push(began.elapsed());
-        }
-        ends
-    };
-    let (_, ends) = tokio::join!(retiring, watching);
-    assert!(
-        ends.iter().all(|end| *end >= Duration::from_millis(200)),
-        "none before the grace is over: {ends:?}"
-    );
-    assert!(ends.iter().max().unwrap() >= &Duration::from_millis(700), "they are spread: {ends:?}");
+    let watching = ducks.iter_mut().map(|duck| async {
+        let said = duck.rest().await;
+        assert!(
+            said.iter().any(|said| matches!(said, Said::Info(info) if info.contains("\"ldm\":true"))),
+            "{said:?}"
+        );
+        began.elapsed()
+    });
+    let (_, mut ends) = tokio::join!(retiring, futures_util::future::join_all(watching));
+    ends.sort_unstable();
+    assert!(ends[0] >= Duration::from_millis(200), "none before the grace is over: {ends:?}");
+    // 600 ms lie between two of them, less where the machine was slow to close the earlier one.
+    let pauses = ends.windows(2).map(|pair| pair[1] - pair[0]);
+    assert!(pauses.filter(|pause| *pause >= Duration::from_millis(100)).count() >= 3, "{ends:?}");
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody new is taken");
 }
 

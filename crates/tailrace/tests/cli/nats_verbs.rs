@@ -146,7 +146,7 @@ fn requests_that_nobody_or_too_few_answer_fail() {
 
 #[test]
 fn a_failing_command_is_answered_for_and_commands_are_bounded() {
-    let (_dir, server) = start();
+    let (dir, server) = start();
     let mut replier = server.listen(&["reply", "fails", "--command", "echo half; exit 3"]);
     let output = success(server.nats(&["request", "fails", "x", "-o", "json"], b""));
     let answer: Value = serde_json::from_slice(&output).unwrap();
@@ -158,7 +158,9 @@ fn a_failing_command_is_answered_for_and_commands_are_bounded() {
     success(server.nats(&["request", "late", "x"], b""));
     assert!(replier.next_error().contains("did not end within 100ms"));
     // One at a time: the second request waits for the first, and both are answered.
-    let slow = ["reply", "slow", "--command", "cat; sleep 0.2", "--parallel", "1", "--count", "2"];
+    let lock = dir.path().join("lock").display().to_string();
+    let command = format!("mkdir {lock} || exit 9; cat; sleep 0.2; rmdir {lock}");
+    let slow = ["reply", "slow", "--command", &command, "--parallel", "1", "--count", "2"];
     let replier = server.listen(&slow);
     std::thread::scope(|scope| {
         for _ in 0..2 {

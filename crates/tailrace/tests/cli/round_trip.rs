@@ -121,8 +121,15 @@ fn keys_decide_the_partition_and_order_holds_within_it() {
     }
     let used: std::collections::BTreeSet<_> = seen.values().map(|(partition, _)| partition.clone()).collect();
     assert!(used.len() > 1);
-    let some = server.consume_text("t", &["-p", "0,2", "-f", r"%p\n"]);
-    assert!(some.lines().all(|partition| partition == "0" || partition == "2"));
+    let some = server.consume_text("t", &["-p", "0,2", "-f", r"%p %k %v\n"]);
+    for partition in 0..4 {
+        let start = format!("{partition} ");
+        let of = |text: &'_ str| -> Vec<String> {
+            text.lines().filter(|line| line.starts_with(&start)).map(str::to_owned).collect()
+        };
+        let expected = if partition % 2 == 0 { of(&text) } else { Vec::new() };
+        assert_eq!(of(&some), expected, "partition {partition}");
+    }
 }
 
 #[test]

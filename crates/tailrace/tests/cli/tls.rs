@@ -118,6 +118,16 @@ fn tls_that_is_asked_for_is_never_left_out() {
     let ca = folder.path().join("ca.pem").display().to_string();
     let error = failure(&server.nats(&["pub", "a", "x", "--tls-ca", &ca], b""), 1);
     assert!(error.contains("the server does not speak it"), "{error}");
+    // Nor where its file is not there.
+    let missing = ["--tls-ca", "/nope"];
+    for output in [
+        run(&[&["topic", "list", "-b", &server.kafka], &missing[..]].concat()),
+        server.nats(&[&["pub", "a", "x"], &missing[..]].concat(), b""),
+        run(&[&["top", "--once", "-m", &server.http], &missing[..]].concat()),
+    ] {
+        let error = failure(&output, 1);
+        assert!(error.contains("cannot use /nope (--tls-ca): "), "{error}");
+    }
 }
 
 #[test]

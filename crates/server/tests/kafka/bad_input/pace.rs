@@ -211,13 +211,21 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test]
 async fn more_requests_than_may_be_in_flight_wait_their_turn() {
-    let server = TestServer::with(&[("tailrace.connection.in.flight.max", "3")]).await;
+    let tap = Tap::new();
+    let server = TestServer::on(tap.disk(), &[("tailrace.connection.in.flight.max", "3")]).await;
     let mut client = server.connect().await;
     client.create_topic("t", 1, &[]).await;
+    tap.hold("/t-0/");
     let first = client.send(9, &produce_request("t", 0, -1, numbered(0, 1, 50))).await;
     for number in 1..200 {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
+    let begun = async || server.metric("tailrace_produced_records_total").await;
+    eventually("three are under way", || async { begun().await >= 3.0 }).await;
+    // A server that reads on in spite of it has begun more by then.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(begun().await, 3.0, "the others wait");
+    tap.release("/t-0/");
     for number in 0..200 {
         let (correlation, response) = client.answer::<ProduceRequest>(9).await;
         assert_eq!(correlation, first + number);

@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{Consumer, StreamConsumer};
+use rdkafka::consumer::{BaseConsumer, Consumer, StreamConsumer};
 use rdkafka::message::{Headers, Message};
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use rdkafka::types::RDKafkaErrorCode;
@@ -128,6 +128,16 @@ pub async fn records(server: &TestServer, topic: &str, partitions: i32, count: u
     }
     found.sort_by_key(|record| (record.partition, record.offset));
     found
+}
+
+/// How many records a topic holds, by the ends of its partitions.
+pub async fn count_of_records(server: &TestServer, topic: &'static str, partitions: i32) -> i64 {
+    let consumer: BaseConsumer = kafka(server).create().expect("a legal configuration");
+    let count = move || {
+        let ends = (0..partitions).map(|partition| consumer.fetch_watermarks(topic, partition, PATIENCE));
+        ends.map(|ends| ends.expect("the ends of a partition")).map(|(low, high)| high - low).sum()
+    };
+    tokio::task::spawn_blocking(count).await.expect("it does not panic")
 }
 
 pub fn producer(server: &TestServer) -> FutureProducer {
