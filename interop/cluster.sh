@@ -1,11 +1,13 @@
 #!/bin/bash
-# Three real nodes under faults: interop/cluster.sh [--minutes 1] [--seed N] [--faults LIST] [--set KEY=VALUE,...]
+# Three real nodes under faults: interop/cluster.sh [--minutes 1] [--seed N] [--faults LIST] [--set KEY=VALUE,...] [--java]
 #                                interop/cluster.sh --failover 20
 #
 # Idempotent producers, transactional copiers, groups and readers (franz-go and librdkafka) run while nodes are killed, frozen and shut
 # down, and links between them are cut, in one direction too: all from a schedule that the seed decides. Then everything heals, every
 # record is read back, and the history of all clients is judged: lost, doubled, re-ordered or changed records, records of aborted or
 # unfinished transactions, readers and group offsets that go back, replicas that differ. Any of these is exit status 1.
+# --java: Kafka's own system-test clients are the load instead: VerifiableProducer, VerifiableConsumer of both protocols,
+# VerifiableShareConsumer and TransactionalMessageCopier, killed and started again while nodes are, too.
 # --compact: what is copied in transactions goes to a compacted topic.
 # --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay; disk, which has to
 # mount; rot, which flips bytes in files of one node at a time and waits until it is whole again. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.
@@ -14,16 +16,26 @@ set -uo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 DIR=$INTEROP/cluster
 case " $* " in *" --help "*) sed -n '2,/^set/{s/^# \?//;/^set/d;p}' "${BASH_SOURCE[0]}"; exit 0 ;; esac
+ARGUMENTS=()
+for argument in "$@"; do
+  if [ "$argument" = --java ]; then
+    install_java || die "Kafka's jars cannot be installed"
+    ARGUMENTS+=(-java "$KAFKA_LIBS")
+  else ARGUMENTS+=("$argument"); fi
+done
 install_python || die "the Python clients cannot be installed"
 install_tailrace || die "tailrace does not build"
 mkdir -p "$DIR/target"
 (cd "$DIR" && retry quiet target/log go build -o target/cluster .) || die "the harness does not build"
-# The judge finds what is made up, or its silence means nothing.
-(cd "$DIR" && quiet target/log go test .) || die "the checker misses an anomaly"
+# adya judges what the copiers did, as Jepsen's Elle does: a port of it that others maintain.
+ELLE=$ROOT/target/judges/bin/adya # as of cargo xtask judge
+[ -x "$ELLE" ] || retry quiet "$DIR/target/log" cargo install --quiet --locked --no-default-features --version 0.1.0 --root "$ROOT/target/judges" adya || die "adya cannot be installed"
+# Both judges find what is made up, or their silence means nothing.
+(cd "$DIR" && ELLE=$ELLE quiet target/log go test .) || die "a judge misses an anomaly"
 STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-cluster.XXXXXX")
 cleanup() {
   local file pid
-  for file in "$STATE"/n*.pid; do
+  for file in "$STATE"/*.pid; do
     pid=$(cat "$file" 2>/dev/null) && grep -qs -- "$STATE" "/proc/$pid/cmdline" && kill -KILL "$pid" 2>/dev/null
   done
   for file in "$STATE"/disk*; do
@@ -35,4 +47,8 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-"$DIR/target/cluster" -binary "$TAILRACE_BIN" -state "$STATE" -python "$PYTHON" -script "$DIR/librdkafka.py" "$@" < /dev/null
+"$DIR/target/cluster" -binary "$TAILRACE_BIN" -state "$STATE" -python "$PYTHON" -script "$DIR/librdkafka.py" "${ARGUMENTS[@]}" < /dev/null || exit 1
+[ ! -s "$STATE/offsets.jsonl" ] || {
+  "$ELLE" check -m rw-register --wfr-keys -c strict-serializable "$STATE/offsets.jsonl" > "$STATE/elle" || { head -50 "$STATE/elle"; echo "FAIL offsets of the copiers are not strictly serializable"; exit 1; }
+  echo "PASS adya: $(grep -c '"ok"' "$STATE/offsets.jsonl") transactions of the copiers are strictly serializable"
+}

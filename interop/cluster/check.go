@@ -39,6 +39,9 @@ type item struct {
 }
 
 type transaction struct {
+	copier    string
+	began     int // on the judge's clock
+	done      int // 0 if nobody knows
 	outcome   outcome
 	items     []item
 	commitAt  time.Time // when the commit was asked for
@@ -87,6 +90,7 @@ type judge struct {
 	read         map[position]*bits // what readers of committed records have seen
 	groups       map[string]*[partitions]groupPartition
 	acknowledged int
+	clock        int    // events so far
 	backs        []back // of librdkafka's reader
 	returned     int    // of these, those that it may do
 	renewed      int    // generations of idempotent producers beyond their first
@@ -261,11 +265,17 @@ func (j *judge) judgeLoad(ends [partitions]int64, last string) {
 
 // ---- transactions ----
 
-func (j *judge) begin() int {
+func (j *judge) begin(copier string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.transactions = append(j.transactions, &transaction{})
+	j.transactions = append(j.transactions, &transaction{copier: copier, began: j.tick()})
 	return len(j.transactions) - 1
+}
+
+// tick is the time of an event; the caller holds the lock.
+func (j *judge) tick() int {
+	j.clock++
+	return j.clock
 }
 
 func (j *judge) copied(txn int, fromPartition int32, fromOffset int64) int {
@@ -286,6 +296,7 @@ func (j *judge) ended(txn int, o outcome) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.transactions[txn].outcome = o
+	j.transactions[txn].done = j.tick()
 }
 
 // polledCopy notes a record that a reader of committed records got.

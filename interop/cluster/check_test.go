@@ -30,7 +30,7 @@ func readAll(j *judge, reader string, count int) {
 
 // copy is one transaction with a record in each of two partitions.
 func copyOf(j *judge, first int64, end outcome) int {
-	t := j.begin()
+	t := j.begin("copier")
 	for n := range int64(2) {
 		j.copied(t, 0, first+n)
 	}

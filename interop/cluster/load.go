@@ -32,6 +32,7 @@ const (
 type load struct {
 	judge     *judge
 	seeds     []string
+	state     string      // the folder of the run
 	producing atomic.Bool // until the flush
 	running   atomic.Bool // until all is closed
 	producers sync.WaitGroup
@@ -41,8 +42,8 @@ type load struct {
 	notes     map[string]int
 }
 
-func newLoad(j *judge, seeds []string) *load {
-	l := &load{judge: j, seeds: seeds, progress: map[string]*atomic.Int64{}, notes: map[string]int{}}
+func newLoad(j *judge, seeds []string, state string) *load {
+	l := &load{judge: j, seeds: seeds, state: state, progress: map[string]*atomic.Int64{}, notes: map[string]int{}}
 	l.producing.Store(true)
 	l.running.Store(true)
 	return l
@@ -361,7 +362,7 @@ func (l *load) copyOnce(session *kgo.GroupTransactSession, who string, commit bo
 	if err := session.Begin(); err != nil {
 		return 0, err
 	}
-	txn := l.judge.begin()
+	txn := l.judge.begin(who)
 	var broken atomic.Bool
 	for _, r := range records {
 		n := l.judge.copied(txn, r.Partition, r.Offset)

@@ -33,6 +33,7 @@ const (
 
 type options struct {
 	binary, state, python, script string
+	java                          string // Kafka's jars, if its clients are to be the load
 	minutes                       float64
 	seed                          int64
 	faults                        []string
@@ -48,6 +49,7 @@ func main() {
 	flag.StringVar(&o.state, "state", "", "folder for data and logs")
 	flag.StringVar(&o.python, "python", "python3", "with confluent-kafka")
 	flag.StringVar(&o.script, "script", "librdkafka.py", "the librdkafka clients")
+	flag.StringVar(&o.java, "java", "", "a folder with Kafka's jars: its system-test clients are the load")
 	flag.Float64Var(&o.minutes, "minutes", 1, "time of faults")
 	flag.Int64Var(&o.seed, "seed", 1, "decides the schedule")
 	flag.StringVar(&faults, "faults", strings.Join(usual, ","), "which kinds")
@@ -115,7 +117,7 @@ func createTopics(seeds []string, compact bool) error {
 	defer cancel()
 	admin := kadm.NewClient(client)
 	for {
-		answers, err := admin.CreateTopics(ctx, partitions, nodeCount, nil, loadTopic)
+		answers, err := admin.CreateTopics(ctx, partitions, nodeCount, nil, loadTopic, sourceTopic, verifiedTopic)
 		if err == nil {
 			err = answers.Error()
 		}
@@ -131,7 +133,7 @@ func createTopics(seeds []string, compact bool) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("the topics cannot be created: %w", err)
 		}
-		admin.DeleteTopics(ctx, loadTopic, copiesTopic)
+		admin.DeleteTopics(ctx, loadTopic, sourceTopic, copiesTopic, verifiedTopic)
 		time.Sleep(500 * time.Millisecond)
 	}
 }
@@ -152,8 +154,12 @@ func faults(o options, c *cluster, j *judge) error {
 	total := time.Duration(o.minutes * float64(time.Minute))
 	lengthMax := total / 6
 	began := time.Now()
-	l := newLoad(j, c.seeds())
-	if err := startLoad(o, l); err != nil {
+	l, g := newLoad(j, c.seeds(), o.state), newLedger(j)
+	start := startLoad
+	if o.java != "" {
+		start = func(o options, l *load) error { return startJava(o, l, g) }
+	}
+	if err := start(o, l); err != nil {
 		return err
 	}
 	if !l.everybodyMoves(recoverMax) {
@@ -168,7 +174,7 @@ func faults(o options, c *cluster, j *judge) error {
 	h.say("the load ends")
 	l.finish()
 	h.say("reading everything")
-	if err := lastRead(l, c); err != nil {
+	if err := lastRead(l, g); err != nil {
 		j.anomaly("unreadable", "%v", err)
 	}
 	h.say("stopping the nodes")
@@ -215,17 +221,17 @@ func (l *load) everybodyMoves(limit time.Duration) bool {
 	began := time.Now()
 	for {
 		var idle []string
-		copies := false
+		copiers, copies := false, false
 		for name, n := range before {
 			moved := l.counter(name).Load() > n
 			switch {
 			case strings.HasPrefix(name, "copier"):
-				copies = copies || moved
+				copiers, copies = true, copies || moved
 			case !moved && !strings.Contains(name, "member"):
 				idle = append(idle, name)
 			}
 		}
-		if !copies {
+		if copiers && !copies {
 			idle = append(idle, "copiers")
 		}
 		if len(idle) == 0 {
@@ -254,7 +260,7 @@ func (l *load) finish() {
 }
 
 // lastRead reads both topics from the beginning to the end, and the groups' offsets, and judges.
-func lastRead(l *load, c *cluster) error {
+func lastRead(l *load, g *ledger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), readMax)
 	defer cancel()
 	client, err := l.client("last")
@@ -284,8 +290,11 @@ func lastRead(l *load, c *cluster) error {
 		return err
 	}
 	l.judge.judgeLoad(loadEnds, "last")
+	if err := judgeJava(ctx, l, g, admin); err != nil {
+		return err
+	}
 	for _, group := range []string{readersGroup, copierGroup, registerGroup} {
-		offsets, err := groupOffsets(ctx, admin, group)
+		offsets, err := groupOffsets(ctx, admin, group, loadTopic)
 		if err != nil {
 			return err
 		}
@@ -294,6 +303,9 @@ func lastRead(l *load, c *cluster) error {
 			l.judge.judgeGroup(group, offsets)
 		case copierGroup:
 			l.judge.judgeCopies(offsets, "last")
+			if err := writeHistory(filepath.Join(l.state, "offsets.jsonl"), l.judge.history("last")); err != nil {
+				return err
+			}
 			continue
 		}
 		floors := l.judge.committedSoFar(group)
@@ -304,13 +316,13 @@ func lastRead(l *load, c *cluster) error {
 	return nil
 }
 
-func groupOffsets(ctx context.Context, admin *kadm.Client, group string) (offsets [partitions]int64, err error) {
+func groupOffsets(ctx context.Context, admin *kadm.Client, group, topic string) (offsets [partitions]int64, err error) {
 	answers, err := admin.FetchOffsets(ctx, group)
 	if err == nil {
 		err = answers.Error()
 	}
 	for p := range int32(partitions) {
-		answer, _ := answers.Lookup(loadTopic, p)
+		answer, _ := answers.Lookup(topic, p)
 		offsets[p] = max(answer.At, 0)
 	}
 	return offsets, err

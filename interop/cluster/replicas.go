@@ -129,6 +129,9 @@ func comparePartition(c *cluster, j *judge, name string, compacted bool) {
 		}
 		if i == 0 {
 			first = batches
+			if strings.HasPrefix(name, sourceTopic+"-") {
+				j.renewed += repeated(j, name, batches)
+			}
 			if strings.HasPrefix(name, loadTopic+"-") {
 				j.renewed += repeated(j, name, batches)
 				var partition int32
