@@ -53,6 +53,8 @@ class Figures:
     left: float = 0
     metric: float = 0
     cpu_seconds: float = 0
+    # The kernel had taken away pages of the server's code, and the server waited for the disk.
+    major_faults: int = 0
     sent: int = 0
     received: int = 0
     logged: int = 0
@@ -76,6 +78,8 @@ class Figures:
                  f"resident +{self.resident:.0f} MiB, left {self.left:.0f}, metric {self.metric:.0f}, cpu {self.cpu_seconds:.1f} s"]
         if self.sent:
             parts.append(f"sent {size(self.sent)}, answered {size(self.received)}, logged {size(self.logged)}")
+        if self.major_faults:
+            parts.append(f"{self.major_faults} major faults")
         if self.closed:
             parts.append(f"{self.closed} of {self.connections} connections closed without an answer")
         return "; ".join(parts + [f"{name} {value}" for name, value in self.more.items()])
@@ -255,7 +259,7 @@ class Attack:
         figures.resident = max(0, said["resident_peak"] - above) / MIB
         figures.left = max(0, said["resident_now"] - above) / MIB
         figures.metric = said["metric_peak"] / MIB
-        figures.cpu_seconds = said["cpu_s"]
+        figures.cpu_seconds, figures.major_faults = said["cpu_s"], said["major_faults"]
         figures.killed, figures.gone = said["killed"], said["gone"]
 
 

@@ -3,6 +3,7 @@
 use tailrace_config::BrokerConfig;
 
 use crate::memory;
+use crate::world::TURNS_BETWEEN_EVENTS;
 
 /// tokio's multi-thread runtime with `tailrace.worker.threads` event loops and `tailrace.io.threads` threads for work
 /// that may block. For the whole process, and once for all: the system's allocator is told to keep buffers that are used again and
@@ -20,6 +21,7 @@ pub fn build_runtime(config: &BrokerConfig) -> std::io::Result<tokio::runtime::R
     }
     builder
         .max_blocking_threads(usize::try_from(config.tailrace_io_threads).unwrap_or(1))
+        .event_interval(TURNS_BETWEEN_EVENTS)
         .thread_name("tailrace")
         .enable_all()
         .build()

@@ -31,6 +31,11 @@ pub fn world() -> &'static dyn World {
     &RealWorld
 }
 
+/// Turns of tasks after which an event loop asks the system who has sent something, also while there are more tasks that can go on. A
+/// turn may take `tailrace_env::aside::TURN`, a millisecond. With tokio's default, 61, two connections that wake each other all the time
+/// keep everybody else waiting for 60 to 200 ms.
+pub(crate) const TURNS_BETWEEN_EVENTS: u32 = 8;
+
 /// How old the world is when this process first looks at the clock, so that there are moments before.
 const PAST: Duration = Duration::from_secs(86_400);
 
@@ -79,7 +84,8 @@ impl World for RealWorld {
 
     fn start_loops(&self, name: &str, loops: usize, blocking: usize) -> io::Result<Arc<dyn Spawn>> {
         let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(loops).max_blocking_threads(blocking).thread_name(name).enable_all();
+        builder.worker_threads(loops).max_blocking_threads(blocking);
+        builder.event_interval(TURNS_BETWEEN_EVENTS).thread_name(name).enable_all();
         Ok(Arc::new(Loops(Some(builder.build()?))))
     }
 

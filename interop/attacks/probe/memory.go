@@ -28,6 +28,8 @@ type memory struct {
 	MetricPeak int64 `json:"metric_peak"`
 	// Processor time since the window's begin.
 	CPUSeconds float64 `json:"cpu_s"`
+	// How often a thread of the server has waited for the disk since the window's begin, because the kernel had taken a page of its code away.
+	MajorFaults int64 `json:"major_faults"`
 	// The process is gone; `Killed` if that was for the sake of the machine.
 	Gone   bool `json:"gone"`
 	Killed bool `json:"killed"`
@@ -39,9 +41,9 @@ type watch struct {
 	status *os.File
 	stat   *os.File
 
-	mu       sync.Mutex
-	said     memory
-	cpuBegin float64
+	mu    sync.Mutex
+	said  memory
+	began usage
 }
 
 // A gauge of memory of the server: name, labels, value.
@@ -103,22 +105,29 @@ func (w *watch) resident() (int64, bool) {
 	return kib << 10, err == nil
 }
 
-// cpu is the processor time that the process has used, in seconds.
-func (w *watch) cpu() float64 {
+// usage is what the process has used since its start.
+type usage struct {
+	cpuSeconds  float64
+	majorFaults int64
+}
+
+func (w *watch) usage() (used usage) {
 	buffer := make([]byte, 1024)
 	n, _ := w.stat.ReadAt(buffer, 0)
 	at := bytes.LastIndexByte(buffer[:n], ')')
 	if at < 0 {
-		return 0
+		return
 	}
-	// utime and stime are fields 14 and 15; the first behind the name is 3.
+	// majflt, utime and stime are fields 12, 14 and 15; the first behind the name is 3.
 	fields := bytes.Fields(buffer[at+1 : n])
 	if len(fields) < 13 {
-		return 0
+		return
 	}
+	used.majorFaults, _ = strconv.ParseInt(string(fields[9]), 10, 64)
 	user, _ := strconv.ParseFloat(string(fields[11]), 64)
 	system, _ := strconv.ParseFloat(string(fields[12]), 64)
-	return (user + system) / ticksPerSecond
+	used.cpuSeconds = (user + system) / ticksPerSecond
+	return
 }
 
 func (w *watch) ask(client *http.Client, url string) {
@@ -143,18 +152,19 @@ func (w *watch) ask(client *http.Client, url string) {
 
 func (w *watch) begin() {
 	w.sample()
-	cpu := w.cpu()
+	used := w.usage()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.said.ResidentPeak, w.said.MetricPeak, w.cpuBegin = w.said.ResidentNow, 0, cpu
+	w.said.ResidentPeak, w.said.MetricPeak, w.began = w.said.ResidentNow, 0, used
 }
 
 func (w *watch) read() memory {
 	w.sample()
-	cpu := w.cpu()
+	used := w.usage()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said := w.said
-	said.CPUSeconds = max(0, cpu-w.cpuBegin)
+	said.CPUSeconds = max(0, used.cpuSeconds-w.began.cpuSeconds)
+	said.MajorFaults = max(0, used.majorFaults-w.began.majorFaults)
 	return said
 }

@@ -5,9 +5,12 @@
 
 use std::io::IoSlice;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tailrace_log::{Disk, DiskFile, HashSecret, KeyMap, LogConfig, LogStore, OpenMode, Unhurried};
+use tailrace_log::{
+    Compaction, Disk, DiskFile, HashSecret, KeyMap, LogConfig, LogStore, OpenMode, Unhurried, VerifyReads,
+};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::inspect::check_aborted;
 use tailrace_replication::{CompactionPolicy, Durability, Policy, Producers, Solo, TransactionMarker};
@@ -29,11 +32,17 @@ struct Partition {
     core: Option<Solo<SimDisk>>,
     now: i64,
     sequence: i32,
+    /// Reads look at the disk first.
+    verifies: bool,
 }
 
 impl Partition {
     fn new() -> Self {
-        let mut partition = Self { disk: common::disk(1), core: None, now: NOW, sequence: 0 };
+        Self::with(false)
+    }
+
+    fn with(verifies: bool) -> Self {
+        let mut partition = Self { disk: common::disk(1), core: None, now: NOW, sequence: 0, verifies };
         partition.open();
         partition
     }
@@ -42,6 +51,9 @@ impl Partition {
         // All of the transactions fit one segment, of the others each has its own.
         let config = LogConfig { segment_bytes: 600, preallocate_bytes: 0, ..LogConfig::default() };
         let store = LogStore::new(self.disk.clone(), 8);
+        if self.verifies {
+            store.set_verify_reads(VerifyReads::Always);
+        }
         let (dir, now) = (common::dir(), TimestampMs(self.now));
         let (mut core, _) = Solo::open(&store, &dir, &common::identity(), config, POLICY, now).unwrap();
         core.begin_epoch().unwrap();
@@ -96,8 +108,7 @@ impl Partition {
         self.compact_with(true);
     }
 
-    /// Without `carry_out` what is exchanged counts for readers, and the disk does not learn of it.
-    fn compact_with(&mut self, carry_out: bool) {
+    fn begin_round(&mut self) -> (Compaction<SimDisk>, KeyMap) {
         let policy = CompactionPolicy {
             min_lag_ms: 0,
             max_lag_ms: i64::MAX,
@@ -109,6 +120,12 @@ impl Partition {
         let mut round =
             self.core().begin_compaction(&policy, now).unwrap().expect("there is something to do");
         round.index(&mut map, &mut Unhurried).unwrap();
+        (round, map)
+    }
+
+    /// Without `carry_out` what is exchanged counts for readers, and the disk does not learn of it.
+    fn compact_with(&mut self, carry_out: bool) {
+        let (mut round, map) = self.begin_round();
         while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
             let trim = self.core().install_compacted(rewritten).unwrap().ok().unwrap();
             if carry_out {
@@ -341,4 +358,29 @@ fn the_end_of_a_transaction_is_known_after_the_log_start_has_passed_it() {
         assert_eq!(partition.core().producers().get(ProducerId(7)).unwrap().last_sequence(), 0);
         partition.append("b", true);
     }
+}
+
+/// The segment with the marker goes while a reader looks at the disk. The list of aborted transactions from before would hide what the
+/// producer has committed since.
+#[test]
+fn a_read_that_is_overtaken_by_the_exchange_of_its_segment_begins_again() {
+    let mut partition = Partition::with(true);
+    partition.expire_the_marker();
+    let (mut round, map) = partition.begin_round();
+    let rewritten = round.rewrite_next(&map, &mut Unhurried).unwrap().expect("the segment with the marker");
+    let reader = partition.core().reader();
+    let waiting = Arc::new(Mutex::new(partition.core.take().map(|core| (core, rewritten))));
+    let exchange = Arc::clone(&waiting);
+    partition.disk.observe(move |_| {
+        let Some((mut core, rewritten)) = exchange.lock().unwrap().take() else { return };
+        let trim = core.install_compacted(rewritten).unwrap().ok().unwrap();
+        let result = trim.run();
+        core.finish_trim(&trim, &result);
+        assert!(core.producers().aborted().is_empty(), "the marker is still there");
+    });
+    let (from, upto) = (reader.log_start(), reader.last_stable_offset());
+    assert_eq!(reader.aborted_transactions(from, upto).len(), 1);
+    let (_, aborted) = reader.read_committed(from, upto, 1 << 20, true).unwrap().unwrap();
+    assert!(waiting.lock().unwrap().is_none(), "the read did not look at the disk");
+    assert_eq!(aborted, []);
 }
