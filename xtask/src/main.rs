@@ -29,8 +29,9 @@ const USAGE: &str = "usage: cargo xtask TASK
                            replays one, without some faults if so wanted; bugs: each deliberate one must be noticed. See docs/simulation.md
   judge [--seeds N] [--seed FIRST]
                            histories of simulated runs, judged by adya, a port of Jepsen's Elle that it installs
-  mutants [--list] [PART OF A NAME...]
-                           plants the bugs of xtask/mutants.toml, one at a time, and says which of them nobody notices
+  mutants [--list] [PART OF A NAME...] | --operators [ROOM...] [--minutes N] [--seed N]
+                           plants the bugs of xtask/mutants.toml, or some by operators (cargo-mutants), one at a time, and says which of
+                           them nobody notices
   bench kafka [OPTIONS]    compare with Apache Kafka on this machine: see docs/benchmarks/kafka.md
   bench nats [OPTIONS]     compare with nats-server on this machine: see docs/benchmarks/nats.md
   bench groups [OPTIONS]   compare groups, transactions and compaction with Apache Kafka's: see docs/benchmarks/groups.md

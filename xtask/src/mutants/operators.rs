@@ -1,0 +1,343 @@
+//! Bugs by operators: cargo-mutants says which, our tests and simulators say who is noticed.
+//!
+//! cargo-mutants would run the tests of the crate alone; ours lie beside it, in `sim` and `server`, and in the simulators. So it is asked
+//! for its list only. A bug goes up a ladder, from what is quick to what takes long, until something notices it.
+//!
+//! There are thousands, and each takes a minute or two: a night plays as many as it can, in an order that its seed gives.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde::Deserialize;
+
+use super::tree::{Outcome, Tree};
+use crate::run::{self, root};
+
+const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|node ...] [--minutes N] [--seed N] [--list]";
+
+const CARGO_MUTANTS: &str = "27.1.0";
+
+/// So many of the bugs of a room may go unnoticed without a written reason.
+const SURVIVORS_PERCENT_MAX: usize = 5;
+
+const REASONS: &str = "xtask/survivors.toml";
+
+/// One step of a ladder.
+enum Step {
+    /// The arguments of `cargo test`.
+    Test(&'static [&'static str]),
+    /// A simulator, and how many seeds.
+    Seeds(&'static str, &'static str),
+}
+
+/// A crate in which data can be lost, and who is to notice it.
+struct Room {
+    name: &'static str,
+    package: &'static str,
+    ladder: &'static [Step],
+}
+
+const SEEDED: Step = Step::Test(&["-p", "tailrace-sim", "--test", "seeded"]);
+const GROUP: Step = Step::Seeds("group", "500");
+const NODES: Step = Step::Seeds("nodes", "20");
+const KAFKA: Step = Step::Test(&["-p", "tailrace-server", "--test", "kafka"]);
+const NATS: Step = Step::Test(&["-p", "tailrace-server", "--test", "nats"]);
+const IN_NODE: Step = Step::Test(&["-p", "tailrace-node", "--lib"]);
+
+const ROOMS: [Room; 4] = [
+    Room {
+        name: "log",
+        package: "tailrace-log",
+        ladder: &[Step::Test(&["-p", "tailrace-log"]), SEEDED, GROUP, IN_NODE, KAFKA, NODES],
+    },
+    Room {
+        name: "replication",
+        package: "tailrace-replication",
+        ladder: &[Step::Test(&["-p", "tailrace-replication"]), SEEDED, GROUP, IN_NODE, KAFKA, NODES],
+    },
+    Room {
+        name: "coordination",
+        package: "tailrace-coordination",
+        ladder: &[Step::Test(&["-p", "tailrace-coordination"]), IN_NODE, KAFKA, NODES],
+    },
+    Room {
+        name: "node",
+        package: "tailrace-node",
+        ladder: &[IN_NODE, KAFKA, NATS, Step::Test(&["-p", "tailrace-server"]), NODES],
+    },
+];
+
+/// What cargo-mutants says of a bug.
+#[derive(Deserialize)]
+struct Listed {
+    name: String,
+    package: String,
+    file: PathBuf,
+    span: Span,
+    replacement: String,
+}
+
+/// From one character to before another.
+#[derive(Deserialize)]
+struct Span {
+    start: Place,
+    end: Place,
+}
+
+/// Both count from 1; columns are characters.
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+struct Place {
+    line: usize,
+    column: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reasons {
+    #[serde(default)]
+    survivor: Vec<Survivor>,
+}
+
+/// A bug that nothing needs to notice.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Survivor {
+    /// As cargo-mutants names it, without the line and the column.
+    name: String,
+    reason: String,
+}
+
+struct Options {
+    rooms: Vec<&'static Room>,
+    minutes: u64,
+    seed: u64,
+    lists: bool,
+}
+
+impl Options {
+    fn of(arguments: &[String]) -> Result<Self, String> {
+        let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
+        let mut options = Self { rooms: Vec::new(), minutes: 120, seed: day, lists: false };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let mut number = || rest.next().and_then(|value| value.parse().ok()).ok_or(USAGE);
+            match argument.as_str() {
+                "--minutes" => options.minutes = number()?,
+                "--seed" => options.seed = number()?,
+                "--list" => options.lists = true,
+                name => options.rooms.push(ROOMS.iter().find(|room| room.name == name).ok_or(USAGE)?),
+            }
+        }
+        if options.rooms.is_empty() {
+            options.rooms = ROOMS.iter().collect();
+        }
+        Ok(options)
+    }
+}
+
+/// How a room has fared.
+#[derive(Default)]
+struct Tally {
+    noticed: usize,
+    uncompiled: usize,
+    excused: usize,
+    survivors: Vec<String>,
+}
+
+impl Tally {
+    fn counted(&self) -> usize {
+        self.noticed + self.survivors.len()
+    }
+
+    fn is_fine(&self) -> bool {
+        self.survivors.len() * 100 <= self.counted() * SURVIVORS_PERCENT_MAX
+    }
+}
+
+pub(super) fn run(arguments: &[String]) -> Result<(), String> {
+    let options = Options::of(arguments)?;
+    let text = fs::read_to_string(root().join(REASONS)).map_err(|error| format!("{REASONS}: {error}"))?;
+    let reasons: Reasons = toml::from_str(&text).map_err(|error| format!("{REASONS}: {error}"))?;
+    let tree = Tree::copy()?;
+    let mut listed = list(&tree, &options.rooms)?;
+    in_the_order_of(options.seed, &mut listed);
+    if options.lists {
+        listed.iter().for_each(|mutant| println!("{}", mutant.name));
+        return Ok(());
+    }
+    println!("{} mutants; seed {}, {} minutes", listed.len(), options.seed, options.minutes);
+    let (began, time) = (Instant::now(), Duration::from_secs(60 * options.minutes));
+    let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
+    for mutant in &listed {
+        if began.elapsed() >= time {
+            break;
+        }
+        let Some(room) = ROOMS.iter().find(|room| room.package == mutant.package) else { continue };
+        let (planted, tally) = (Instant::now(), tallies.entry(room.name).or_default());
+        let excuse = reasons.survivor.iter().find(|survivor| survivor.name == without_place(&mutant.name));
+        let told = if let Some(survivor) = excuse {
+            tally.excused += 1;
+            format!("left out: {}", survivor.reason)
+        } else {
+            match climb(&tree, mutant, room.ladder)? {
+                Outcome::Noticed(how) => {
+                    tally.noticed += 1;
+                    format!("noticed: {how}")
+                }
+                Outcome::Survived => {
+                    tally.survivors.push(mutant.name.clone());
+                    "SURVIVED".to_owned()
+                }
+                Outcome::Unusable(_) => {
+                    tally.uncompiled += 1;
+                    "does not compile".to_owned()
+                }
+            }
+        };
+        println!("{} ({:.0} s): {told}", mutant.name, planted.elapsed().as_secs_f64());
+    }
+    tell(&tallies)
+}
+
+fn tell(tallies: &BTreeMap<&str, Tally>) -> Result<(), String> {
+    for (room, tally) in tallies {
+        println!(
+            "{room}: {} played, {} not noticed; {} with a reason left out, {} do not compile",
+            tally.counted(),
+            tally.survivors.len(),
+            tally.excused,
+            tally.uncompiled
+        );
+        tally.survivors.iter().for_each(|name| println!("  {name}"));
+    }
+    let too_many: Vec<&str> =
+        tallies.iter().filter(|(_, tally)| !tally.is_fine()).map(|(room, _)| *room).collect();
+    if too_many.is_empty() {
+        return Ok(());
+    }
+    Err(format!("more than {SURVIVORS_PERCENT_MAX} % are not noticed in {}", too_many.join(", ")))
+}
+
+/// All bugs of the rooms, in the copy of the tree.
+fn list(tree: &Tree, rooms: &[&Room]) -> Result<Vec<Listed>, String> {
+    let tools = root().join("target/tools");
+    let program = tools.join("bin/cargo-mutants");
+    if !program.exists() {
+        let mut install = Command::new("cargo");
+        install.args(["install", "--quiet", "--locked", "--version", CARGO_MUTANTS, "--root"]);
+        run::run(install.arg(&tools).arg("cargo-mutants"))?;
+    }
+    let mut command = Command::new(program);
+    command.args(["mutants", "--list", "--json"]).current_dir(tree.path());
+    for room in rooms {
+        command.args(["-p", room.package]);
+    }
+    let output = command.output().map_err(|error| format!("cargo-mutants does not run: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo mutants: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("what cargo mutants lists: {error}"))
+}
+
+/// The same seed gives the same order, wherever a bug stands in the list.
+fn in_the_order_of(seed: u64, listed: &mut [Listed]) {
+    listed.sort_by_cached_key(|mutant| {
+        let mut hasher = DefaultHasher::new();
+        (seed, &mutant.name).hash(&mut hasher);
+        hasher.finish()
+    });
+}
+
+fn climb(tree: &Tree, mutant: &Listed, ladder: &[Step]) -> Result<Outcome, String> {
+    let before = tree.read(&mutant.file)?;
+    let planted = replaced(&before, &mutant.span, &mutant.replacement)
+        .ok_or_else(|| format!("{}: there is no such place", mutant.name))?;
+    tree.with(&mutant.file, &planted, || {
+        for step in ladder {
+            let outcome = match step {
+                Step::Test(arguments) => tree.test(arguments)?,
+                Step::Seeds(simulator, seeds) => tree.simulate(simulator, seeds)?,
+            };
+            if !matches!(outcome, Outcome::Survived) {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Survived)
+    })
+}
+
+/// `None` if the text has no such place.
+fn replaced(text: &str, span: &Span, with: &str) -> Option<String> {
+    let (start, end) = (at(text, span.start)?, at(text, span.end)?);
+    Some([text.get(..start)?, with, text.get(end..)?].concat())
+}
+
+/// Where the character at a place begins, in bytes.
+fn at(text: &str, place: Place) -> Option<usize> {
+    let before: usize = text.split_inclusive('\n').take(place.line.checked_sub(1)?).map(str::len).sum();
+    let line = text.get(before..)?.split_inclusive('\n').next().unwrap_or_default();
+    let ends = line.char_indices().map(|(at, _)| at).chain([line.len()]);
+    Some(before + ends.into_iter().nth(place.column.checked_sub(1)?)?)
+}
+
+/// `crates/log/src/roll.rs:12:9: replace a with b` without the numbers.
+fn without_place(name: &str) -> String {
+    let mut parts = name.splitn(4, ':');
+    let (file, change) = (parts.next().unwrap_or_default(), parts.nth(2).unwrap_or_default());
+    format!("{file}:{change}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(line: usize, column: usize) -> Place {
+        Place { line, column }
+    }
+
+    #[test]
+    fn a_replacement_goes_where_cargo_mutants_says() {
+        let text = "fn ü() {\n    a == b\n}\n";
+        let with = |start, end, with| replaced(text, &Span { start, end }, with);
+        assert_eq!(with(place(2, 7), place(2, 9), "!="), Some("fn ü() {\n    a != b\n}\n".to_owned()));
+        assert_eq!(with(place(1, 8), place(3, 2), "{ c }"), Some("fn ü() { c }\n".to_owned()));
+        assert_eq!(with(place(2, 5), place(2, 6), ""), Some("fn ü() {\n     == b\n}\n".to_owned()));
+        assert_eq!(with(place(9, 1), place(9, 2), ""), None);
+        assert_eq!(with(place(2, 7), place(2, 99), ""), None);
+    }
+
+    #[test]
+    fn a_reason_holds_wherever_the_line_has_moved() {
+        let name = "crates/log/src/roll.rs:12:9: replace roll -> Result<(), LogError> with Ok(())";
+        assert_eq!(
+            without_place(name),
+            "crates/log/src/roll.rs: replace roll -> Result<(), LogError> with Ok(())"
+        );
+    }
+
+    #[test]
+    fn one_survivor_of_twenty_is_borne() {
+        let tally = |noticed, survivors| Tally {
+            noticed,
+            survivors: vec![String::new(); survivors],
+            ..Tally::default()
+        };
+        assert!(tally(19, 1).is_fine() && tally(0, 0).is_fine());
+        assert!(!tally(18, 1).is_fine() && !tally(0, 1).is_fine());
+    }
+
+    #[test]
+    fn each_reason_is_one() {
+        let text = fs::read_to_string(root().join(REASONS)).expect("the list");
+        let reasons: Reasons = toml::from_str(&text).expect("as it is described");
+        for Survivor { name, reason } in reasons.survivor {
+            let file = name.split(':').next().unwrap_or_default();
+            assert!(root().join(file).is_file(), "{name}: no such file");
+            assert!(reason.len() > 20, "{name}: {reason}");
+        }
+    }
+}
