@@ -512,11 +512,13 @@ impl OutBuffer {
         if signals == Signals::default() {
             return;
         }
+        let Signals { lame_duck, expired, info, measure, finish } = signals;
         let mut state = self.lock();
-        state.signals.lame_duck |= signals.lame_duck;
-        state.signals.expired |= signals.expired;
-        state.signals.measure |= signals.measure;
-        state.signals.finish = state.signals.finish.or(signals.finish);
+        state.signals.lame_duck |= lame_duck;
+        state.signals.expired |= expired;
+        state.signals.info |= info;
+        state.signals.measure |= measure;
+        state.signals.finish = state.signals.finish.or(finish);
     }
 
     /// Ends the connection once what waits was sent.
@@ -644,4 +646,21 @@ fn write_batch(socket: &Stream, batch: &mut Batch) -> (usize, io::Result<bool>) 
         }
     }
     (total, Ok(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_are_put_back_are_seen_at_the_next_look() {
+        let limits = OutLimits { pending_max: 1, slow_at: 1, write_deadline: Duration::from_secs(1) };
+        let out = OutBuffer::new(limits, None);
+        let finish = Some(CloseReason::Client);
+        let all = Signals { lame_duck: true, expired: true, info: true, measure: true, finish };
+        let look = || out.poll_owner(&mut Context::from_waker(Waker::noop())).signals;
+        out.put_back_signals(all);
+        assert_eq!(look(), all);
+        assert_eq!(look(), Signals::default());
+    }
 }

@@ -95,6 +95,26 @@ impl<'a> RecordIter<'a> {
         self.cursor.position()
     }
 
+    /// Passes over the next record without looking at its key, value and headers, if it says that it is longer than `bytes_max` bytes
+    /// behind its length. Yields its offset. `None`, with nothing passed over, if it is not so long, or not a record.
+    pub fn skip_longer(&mut self, bytes_max: usize) -> Option<Offset> {
+        if self.index < 0 || self.index >= self.header.record_count {
+            return None;
+        }
+        let mut behind = self.cursor;
+        let declared = usize::try_from(behind.varint().ok()?).ok()?;
+        if declared <= bytes_max {
+            return None;
+        }
+        let mut inside = behind;
+        behind.take(declared).ok()?;
+        inside.byte().ok()?;
+        inside.varlong().ok()?;
+        let offset_delta = inside.varint().ok()?;
+        (self.cursor, self.index) = (behind, self.index + 1);
+        Some(Offset(self.header.base_offset.0.wrapping_add(i64::from(offset_delta))))
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Record<'a>, RecordFault> {
         let raw = read_record(&mut self.cursor)?;

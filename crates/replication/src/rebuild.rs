@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_log::{Disk, Log, LogError, LogReader, Recovery};
-use tailrace_records::{BatchHeader, EndTransactionMarker, is_lost};
+use tailrace_records::{BatchHeader, EndTransactionMarker, TimestampType, is_lost};
 use tailrace_types::{Offset, TimestampMs};
 
 use crate::policy::Policy;
@@ -92,10 +92,13 @@ fn read_marker<D: Disk>(
     }
 }
 
-/// When a batch was appended is not known later on; its own time is, and no later than that.
+/// When a batch was appended, if a leader has stamped it. A producer's own time may be that of an event of last year: such a batch counts
+/// as appended now. To forget a producer late costs some memory, to forget it early stores a batch twice that it repeats.
 pub(crate) fn appended_at(header: &BatchHeader, now: TimestampMs) -> TimestampMs {
-    let appended = header.max_timestamp.min(now);
-    if appended.0 < 0 { now } else { appended }
+    let attributes = header.attributes;
+    let is_stamped = attributes.is_control() || attributes.timestamp_type() == TimestampType::LogAppendTime;
+    let stamped = header.max_timestamp.min(now);
+    if is_stamped && stamped.0 >= 0 { stamped } else { now }
 }
 
 /// Takes note of a batch that another replica decided about.

@@ -106,6 +106,12 @@ impl Verifications {
         self.by_producer.remove(&producer);
     }
 
+    /// Another leader may have begun and ended transactions here since: all have to be verified again.
+    #[cfg(feature = "raft")]
+    pub(crate) fn clear(&mut self) {
+        self.by_producer.clear();
+    }
+
     /// Forgets those whose batch never came.
     pub(crate) fn expire(&mut self, now: TimestampMs, silent_ms: i64) {
         self.by_producer.retain(|_, known| now.since(known.begun) < silent_ms);

@@ -9,7 +9,7 @@ use tailrace_env::aside::{Aside, Panicked};
 /// kept from its other connections.
 const CHECK_INLINE_BYTES: usize = 32 * 1024;
 
-/// What a smaller one expands to decides, too: a few bytes may expand to very many.
+/// What a smaller one expands to decides, too: a few bytes may expand to very many. No more than [`CHECK_INLINE_BYTES`] is compressed anew.
 const EXPAND_INLINE_BYTES: usize = 256 * 1024;
 
 /// And the number of records that it claims to have.
@@ -31,7 +31,9 @@ pub(super) async fn check(
     let is_work = codec != 0 || rules.compression.is_some();
     let heavy = count > RECORDS_INLINE || (is_work && bytes.len() > CHECK_INLINE_BYTES);
     if !heavy {
-        let bound = rules.decompressed_bytes_max.min(EXPAND_INLINE_BYTES);
+        let is_compressed_anew = rules.compression.is_some_and(|target| target as u8 != codec);
+        let inline = if is_compressed_anew { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
+        let bound = rules.decompressed_bytes_max.min(inline);
         let quick = AppendRules { decompressed_bytes_max: bound, ..rules };
         match validate(bytes.clone(), &quick) {
             Err(BatchError::ExpandsTooLarge { .. }) if bound < rules.decompressed_bytes_max => {}

@@ -10,9 +10,11 @@ mod metrics;
 mod publisher;
 mod subjects;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tailrace_config::BrokerConfig;
-use tailrace_env::sync::Semaphore;
+use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore};
 use tailrace_env::task;
 use tailrace_records::{Compression, decompress};
 
@@ -24,41 +26,59 @@ use tailrace_types::usize_of;
 /// What the front is called among the sinks.
 pub const NAME: &str = "NATS subscribers";
 
-/// Pieces that are decompressed at the same time. Each may take `tailrace.decompressed.bytes.max`.
+/// What is decompressed at the same time may take so many times `tailrace.decompressed.bytes.max`, until it is published.
 const DECOMPRESSIONS_MAX: usize = 2;
+
+/// The unit in which that is counted, in bytes.
+const ROOM_UNIT: usize = 1024;
 
 /// What all partitions share.
 #[derive(Debug)]
 pub(crate) struct Live {
     budget: TapBudget,
     pub(super) subjects: Subjects,
-    decompressions: Semaphore,
+    /// For what is decompressed, in [`ROOM_UNIT`]s.
+    room: Arc<Semaphore>,
     decompressed_bytes_max: usize,
+}
+
+/// What a batch has become, and the room that it takes.
+pub(super) struct Unpacked {
+    pub(super) body: Bytes,
+    _room: OwnedSemaphorePermit,
 }
 
 impl Live {
     pub(crate) fn new(config: &BrokerConfig) -> Self {
+        let decompressed_bytes_max = usize_of(config.tailrace_decompressed_bytes_max);
         Self {
             budget: TapBudget::new(config.tailrace_nats_live_lag_max_bytes),
             subjects: Subjects::default(),
-            decompressions: Semaphore::new(DECOMPRESSIONS_MAX),
-            decompressed_bytes_max: usize_of(config.tailrace_decompressed_bytes_max),
+            room: Arc::new(Semaphore::new(DECOMPRESSIONS_MAX * units(decompressed_bytes_max))),
+            decompressed_bytes_max,
         }
     }
 
-    /// Decompresses on a worker thread.
-    async fn decompressed(&self, compression: Compression, packed: Bytes) -> Result<Bytes, NotTaken> {
+    /// Decompresses on a worker thread, once there is room for the largest that it may become. What it does not need is given back.
+    async fn decompressed(&self, compression: Compression, packed: Bytes) -> Result<Unpacked, NotTaken> {
         let bytes_max = self.decompressed_bytes_max;
+        let most = u32::try_from(units(bytes_max)).unwrap_or(u32::MAX);
         // It is closed by nobody.
-        let _permit = self.decompressions.acquire().await.map_err(|_| NotTaken::Failed)?;
+        let mut room = Arc::clone(&self.room).acquire_many_owned(most).await.map_err(|_| NotTaken::Failed)?;
         let unpacked = task::spawn_blocking(move || {
             let mut out = Vec::new();
-            decompress(compression, &packed, bytes_max, &mut out).map(|()| Bytes::from(out))
+            decompress(compression, &packed, bytes_max, &mut out)?;
+            drop(room.split(units(bytes_max).saturating_sub(units(out.capacity()))));
+            Ok(Unpacked { body: out.into(), _room: room })
         });
         let unpacked = unpacked.await.map_err(|error| {
             tracing::error!(%error, "a bug of the server: expanding a batch panicked");
             NotTaken::Failed
         });
-        Ok(unpacked??)
+        unpacked?
     }
+}
+
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(ROOM_UNIT)
 }

@@ -42,11 +42,27 @@ pub(crate) struct MessageLimits<'a> {
     pub(crate) subject: &'a Limits,
 }
 
+impl MessageLimits<'_> {
+    /// A record that is longer (behind its length, as it is written) is [`Undeliverable::TooLarge`], whatever is in it: two bytes of it
+    /// may become 24, and none fewer than are here, but for a key and a header that the subject shows, and for the lengths.
+    pub(crate) fn record_bytes_max(&self) -> usize {
+        let lengths = 64 + self.payload_bytes_max / 1024;
+        self.payload_bytes_max + lengths + 2 * self.subject.bytes_max
+    }
+}
+
 /// Memory that is used again for every record.
 #[derive(Debug, Default)]
 pub(crate) struct MessageScratch {
     subject: Vec<u8>,
     headers: Vec<u8>,
+}
+
+#[cfg(test)]
+impl MessageScratch {
+    pub(super) fn capacity(&self) -> usize {
+        self.subject.capacity() + self.headers.capacity()
+    }
 }
 
 /// Where a record's subject came from.
@@ -101,19 +117,17 @@ impl TopicSubjects {
             return Err(Undeliverable::TooLarge);
         }
         let MessageScratch { subject, headers } = scratch;
-        subject.shrink_to(KEPT_BYTES_MAX);
-        headers.shrink_to(KEPT_BYTES_MAX);
-        let source = self.write_subject(record, limits.subject, subject);
-        write_headers(record, source, subject, headers);
-        if headers.len() + payload.len() > limits.payload_bytes_max {
-            return Err(Undeliverable::TooLarge);
+        for used in [&mut *subject, &mut *headers] {
+            used.clear();
+            used.shrink_to(KEPT_BYTES_MAX);
         }
+        let source = self.write_subject(record, limits.subject, subject);
+        write_headers(record, source, subject, limits.payload_bytes_max - payload.len(), headers)?;
         let headers = (!headers.is_empty()).then_some(&**headers);
         Ok(Message { subject, reply: None, headers, payload })
     }
 
     fn write_subject(&self, record: &Record<'_>, limits: &Limits, out: &mut Vec<u8>) -> Source {
-        out.clear();
         if let Some(given) = given_subject(record)
             && self.captures(given, limits)
         {
@@ -159,15 +173,27 @@ fn is_literal(subject: &[u8], limits: &Limits) -> bool {
 }
 
 /// Writes the header block; nothing if there is nothing to say.
-fn write_headers(record: &Record<'_>, source: Source, subject: &[u8], out: &mut Vec<u8>) {
-    out.clear();
+///
+/// # Errors
+/// [`Undeliverable::TooLarge`], as soon as it is longer than `bytes_max`: what could become gigabytes is not written first.
+fn write_headers(
+    record: &Record<'_>,
+    source: Source,
+    subject: &[u8],
+    bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Undeliverable> {
     out.extend_from_slice(HEADER_LINE);
     out.extend_from_slice(b"\r\n");
     let start = out.len();
+    let fits = |out: &Vec<u8>, more: usize| {
+        if out.len() + more > bytes_max { Err(Undeliverable::TooLarge) } else { Ok(()) }
+    };
     if let Some(key) = record.key
         && source != Source::Key
         && key != subject
     {
+        fits(out, key.len())?;
         write_key(key, out);
     }
     let mut shown_by_subject = source == Source::Header;
@@ -175,6 +201,7 @@ fn write_headers(record: &Record<'_>, source: Source, subject: &[u8], out: &mut 
         if header.key == SUBJECT && std::mem::take(&mut shown_by_subject) {
             continue;
         }
+        fits(out, header.key.len() + header.value.map_or(0, <[u8]>::len))?;
         write_one(header.key, header.value, out);
     }
     if record.value.is_none() {
@@ -182,9 +209,10 @@ fn write_headers(record: &Record<'_>, source: Source, subject: &[u8], out: &mut 
     }
     if out.len() == start {
         out.clear();
-    } else {
-        out.extend_from_slice(b"\r\n");
+        return Ok(());
     }
+    out.extend_from_slice(b"\r\n");
+    fits(out, 0)
 }
 
 fn write_key(key: &[u8], out: &mut Vec<u8>) {

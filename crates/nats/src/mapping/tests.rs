@@ -251,6 +251,13 @@ fn what_is_too_large_or_reserved_is_not_delivered() {
     let block = b"NATS/1.0\r\na: b\r\n\r\n".len();
     assert!(message_of(&subjects, &record, 8 + block, scratch).is_ok());
     assert_eq!(message_of(&subjects, &record, 7 + block, scratch), Err(Undeliverable::TooLarge));
+    // Two bytes of a record become 24: what is written of it ends where it is too much.
+    let record = Owned { key: None, value: None, headers: vec![(Vec::new(), Some(Vec::new())); 100_000] };
+    let limits = Limits::default();
+    let bound = MessageLimits { payload_bytes_max: 10_000, subject: &limits };
+    assert_eq!(message_of(&subjects, &record, 10_000, scratch), Err(Undeliverable::TooLarge));
+    assert!(scratch.capacity() < 20_000, "{} bytes", scratch.capacity());
+    assert!(bound.record_bytes_max() < 2 * 100_000, "it is not even looked into");
     for (topic, reserved) in [("_INBOX", true), ("_INBOX.a", true), ("_INBOXES", false), ("a._INBOX", false)]
     {
         let subjects = TopicSubjects::new(topic, &CapturedSubjects::default());

@@ -13,6 +13,9 @@ use super::{WebSocketError, WebSocketLimits, encoder};
 /// Bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
 
+/// Reads that come to nothing before others have their turn: a hostile one takes a millisecond.
+const READS_IN_A_ROW: usize = 2;
+
 /// Payload of one frame of ours at most: nothing larger than this is collected, and browsers like small frames.
 const FRAME_BYTES_MAX: usize = 32 * 1024;
 
@@ -141,6 +144,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buffer.filled().len();
+        let mut reads = 0;
         loop {
             if this.input_ended {
                 // The end is told by reading nothing; the closing frame goes out if the socket takes it at once.
@@ -158,7 +162,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
             if buffer.filled().len() > before {
                 return Poll::Ready(Ok(()));
             }
-            if !happened && !ready!(this.poll_fill(cx))? {
+            if happened {
+                continue;
+            }
+            // Compressed input may come to nothing however much there is of it.
+            if reads == READS_IN_A_ROW {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            reads += 1;
+            if !ready!(this.poll_fill(cx))? {
                 return Poll::Ready(Ok(()));
             }
         }

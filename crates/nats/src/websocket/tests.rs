@@ -290,3 +290,26 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
     // 128 KiB and what the pipe holds, in frames of 127 bytes.
     assert!((1..1_200).contains(&pongs), "{pongs}");
 }
+
+/// Compressed messages of nothing: a megabyte of them yields not one byte.
+#[tokio::test]
+async fn input_that_comes_to_nothing_does_not_keep_others_from_their_turn() {
+    const MEBIBYTE: usize = 1 << 20;
+    let (mut client, server) = tokio::io::duplex(2 * MEBIBYTE);
+    let mut server = WebSocket::new(server, limits(), true, ClosingFrame::default());
+    let nothing = frame(FINAL | COMPRESSED | opcode::BINARY, b"");
+    let count = MEBIBYTE / nothing.len();
+    client.write_all(&nothing.repeat(count)).await.unwrap();
+    client.write_all(&frame(FINAL | opcode::BINARY, b"PING\r\n")).await.unwrap();
+    let mut turns = 0;
+    let mut reading = std::pin::pin!(async {
+        let mut rest = [0; 6];
+        server.read_exact(&mut rest).await.map(|_| rest)
+    });
+    let rest = std::future::poll_fn(|cx| {
+        turns += 1;
+        reading.as_mut().poll(cx)
+    });
+    assert_eq!(rest.await.unwrap(), *b"PING\r\n");
+    assert!(turns > 20, "a megabyte in {turns} turns");
+}

@@ -41,8 +41,8 @@ impl LivePartition {
         handle: Arc<PartitionHandle>,
     ) -> Result<Arc<Self>, ShareFailure> {
         assert_eq!(handle.id.partition, PartitionId(key.partition));
-        let leader_epoch = handle.reader.epoch().get();
-        let kept = state::read(node, key, leader_epoch).await.map_err(|failure| match failure {
+        let leader_epoch = handle.leads().ok_or(ShareFailure::NotLeader)?;
+        let kept = state::read(node, key, leader_epoch.get()).await.map_err(|failure| match failure {
             StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,
             failure => told(key, failure),
         })?;
@@ -56,6 +56,7 @@ impl LivePartition {
         let live = Arc::new(Self {
             key: key.clone(),
             handle,
+            leader_epoch,
             state_epoch: kept.state_epoch,
             core: Mutex::new(Some(core)),
             keeping: tailrace_env::sync::Mutex::default(),
@@ -125,7 +126,8 @@ impl LivePartition {
         let _in_order = self.keeping.lock().await;
         let unsaved = self.with_core(SharePartition::take_unsaved).ok_or(ShareStateError::NotInitialized)?;
         let Some(write) = unsaved else { return Ok(()) };
-        let leader_epoch = self.handle.reader.epoch().get();
+        // Of the load, not of now: the coordinator refuses what comes from before another leader's load.
+        let leader_epoch = self.leader_epoch.get();
         let (key, state_epoch) = (self.key.clone(), self.state_epoch);
         let request = ShareRequest::Write { key, state_epoch, leader_epoch, write };
         state::ask(node, request).await.map(drop)

@@ -9,7 +9,7 @@ use tailrace_env::{panics, task};
 
 use tailrace_coordination::share::{AcknowledgeError, SharePartition, SharePartitionKey};
 use tailrace_env::sync::Notify;
-use tailrace_types::TimestampMs;
+use tailrace_types::{LeaderEpoch, TimestampMs};
 
 use super::failure::StateFailure;
 use crate::coordinators::CoordinatorFailure;
@@ -19,8 +19,11 @@ use crate::partitions::PartitionHandle;
 pub struct LivePartition {
     pub(crate) key: SharePartitionKey,
     pub(crate) handle: Arc<PartitionHandle>,
+    /// The epoch in which this node leads the partition. What it knows counts in no other: another leader may have handed out records
+    /// in between.
+    pub(super) leader_epoch: LeaderEpoch,
     pub(super) state_epoch: i32,
-    /// `None` once it is of no use any more: its state could not be kept, or was set anew or deleted.
+    /// `None` once it is of no use any more: its state could not be kept, or was set anew or deleted, or another node has led since.
     pub(super) core: Mutex<Option<SharePartition>>,
     /// Held while changes are being kept, so that they are kept in their order. Whoever waits for it finds his change kept
     /// together with those of the others who waited.
@@ -61,6 +64,10 @@ impl LivePartition {
     /// Runs `step` on the core. `None` if it is of no use any more: it is not if this panics, since nobody may go on with what was changed
     /// half-way. What was kept is loaded again.
     pub(super) fn with_core<T>(&self, step: impl FnOnce(&mut SharePartition) -> T) -> Option<T> {
+        if !self.is_led() {
+            self.give_up();
+            return None;
+        }
         let stepped = {
             let mut core = lock(&self.core);
             let stepped = catch_unwind(AssertUnwindSafe(|| core.as_mut().map(step)));
@@ -77,9 +84,14 @@ impl LivePartition {
         })
     }
 
+    /// True if this node leads the partition, and has done so since this was loaded.
+    fn is_led(&self) -> bool {
+        self.handle.leads() == Some(self.leader_epoch)
+    }
+
     /// True if it is of use, for this partition: a topic may have been deleted and made anew.
     pub(super) fn serves(&self, handle: &Arc<PartitionHandle>) -> bool {
-        Arc::ptr_eq(&self.handle, handle) && lock(&self.core).is_some()
+        Arc::ptr_eq(&self.handle, handle) && self.is_led() && lock(&self.core).is_some()
     }
 
     /// True if nobody holds records, everything is kept, and nobody asked for so long.

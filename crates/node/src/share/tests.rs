@@ -278,3 +278,28 @@ async fn a_share_partition_that_panics_is_loaded_anew() {
     assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
     assert_eq!(rig.running.stop().await, 0);
 }
+
+/// Another leader may have handed out records meanwhile, and kept what was said of them.
+#[tokio::test]
+async fn what_was_known_before_another_node_led_counts_no_more() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    rig.produce(None, 3).await;
+    let old = node.share.get_or_load(node, &rig.key).await.unwrap();
+    state::reset(node, &rig.key, Offset(0)).await.unwrap();
+    assert_eq!(old.with_core(|_| ()), None, "its state was set anew");
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
+    live.handle.lead_again();
+    let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
+    let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
+    assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
+    live.release_member(node, "m");
+    let reloaded = node.share.get_or_load(node, &rig.key).await.unwrap();
+    assert!(!Arc::ptr_eq(&live, &reloaded));
+    assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
+    // One that was let go of while nobody asked is found out as well.
+    reloaded.handle.lead_again();
+    assert!(!Arc::ptr_eq(&reloaded, &node.share.get_or_load(node, &rig.key).await.unwrap()));
+    rig.running.stop().await;
+}

@@ -171,3 +171,31 @@ fn names_of_codecs() {
     assert_eq!("uncompressed".parse(), Ok(Compression::None));
     assert!("producer".parse::<Compression>().is_err());
 }
+
+#[test]
+fn a_record_that_is_too_long_is_passed_over_unread_and_those_around_it_are_read() {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    for value in [&b"a"[..], &[b'x'; 1000], b"c", &[b'y'; 1000]] {
+        builder.push(TimestampMs(1), None, Some(value), &[]).unwrap();
+    }
+    let (header, bytes) = builder.build_with_header();
+    let header = BatchHeader { base_offset: Offset(40), ..header };
+    let body = &bytes[HEADER_BYTES..];
+    let mut records = RecordIter::new(&header, body, Strictness::Lenient);
+    let value = |records: &mut RecordIter<'_>| records.next().unwrap().unwrap().value.unwrap().to_vec();
+    assert_eq!(records.skip_longer(100), None);
+    assert_eq!(value(&mut records), b"a");
+    // Its attributes, deltas, lengths and count of headers take 7 bytes.
+    assert_eq!(records.skip_longer(1007), None);
+    assert_eq!(records.skip_longer(1006), Some(Offset(41)));
+    assert_eq!(records.skip_longer(100), None);
+    assert_eq!(value(&mut records), b"c");
+    assert_eq!(records.skip_longer(100), Some(Offset(43)));
+    assert_eq!(records.skip_longer(0), None);
+    assert!(records.next().is_none());
+    // What does not have the length that it declares is for the reader to refuse.
+    let mut cut = RecordIter::new(&header, &body[..body.len() - 1], Strictness::Lenient);
+    cut.nth(2);
+    assert_eq!(cut.skip_longer(100), None);
+    assert!(cut.next().unwrap().is_err());
+}

@@ -61,6 +61,9 @@ impl<D: Disk> Replica<D> {
         if let Some(state) = ready.hs() {
             let ballot = &self.node.store().ballot;
             if (state.term, state.vote) != (ballot.term, ballot.vote) {
+                if state.term != ballot.term {
+                    self.ledger_mut().verifications.clear();
+                }
                 let (term, vote) = (state.term, state.vote);
                 self.save(|ballot| (ballot.term, ballot.vote) = (term, vote))?;
             }

@@ -106,8 +106,10 @@ pub(super) struct History {
     owners: BTreeMap<(&'static str, i32), usize>,
     /// Who was given each producer id, and its epoch at that time.
     producers: BTreeMap<ProducerId, (String, ProducerEpoch)>,
-    /// Offsets of the output that a share group has accepted; false if the answer was lost.
-    accepted: BTreeMap<i64, bool>,
+    /// Offsets of the output that a share group has accepted, and as the how many-th; `None` if the answer was lost.
+    accepted: BTreeMap<i64, Option<u64>>,
+    /// How many acceptances were answered.
+    acceptances: u64,
     /// What the processor did with its position.
     pub(super) copies: Copies,
     /// How often what happened.
@@ -284,16 +286,33 @@ impl History {
         self.owners.retain(|owned, owner| (*owned, *owner) != ((group, partition), member));
     }
 
-    /// A member of the share group has accepted records; `is_known` unless nothing was answered.
-    pub(super) fn accepted(&mut self, offsets: RangeInclusive<i64>, is_known: bool) {
+    /// How many acceptances of the share group were answered so far.
+    pub(super) fn acceptances(&self) -> u64 {
+        self.acceptances
+    }
+
+    /// A member of the share group has accepted records; `is_known` unless nothing was answered. It has asked for them when there were
+    /// so many acceptances: none of those may be of the same records. (A leader that is deposed, and does not know it yet, may hand them
+    /// out; but what is said of them then does not count.)
+    pub(super) fn accepted(&mut self, offsets: RangeInclusive<i64>, is_known: bool, asked_at: u64) {
+        self.acceptances += u64::from(is_known);
         for offset in offsets {
-            *self.accepted.entry(offset).or_default() |= is_known;
+            let before = self.accepted.entry(offset).or_default();
+            let again = is_known && before.is_some_and(|number| number <= asked_at);
+            if is_known {
+                before.get_or_insert(self.acceptances);
+            }
+            if again {
+                self.found(format!(
+                    "the share group accepted offset {offset}, which it had accepted before it got it"
+                ));
+            }
         }
     }
 
     /// A member of the share group got records when everything was whole again.
     pub(super) fn acquired_at_the_end(&mut self, mut offsets: RangeInclusive<i64>) {
-        if let Some(offset) = offsets.find(|offset| self.accepted.get(offset) == Some(&true)) {
+        if let Some(offset) = offsets.find(|offset| self.accepted.get(offset).is_some_and(Option::is_some)) {
             self.found(format!("the share group got offset {offset} again, which it had accepted"));
         }
     }

@@ -5,6 +5,7 @@ mod aborted_replicas;
 mod committed;
 mod common;
 mod conversations;
+mod guards;
 mod hibernation;
 mod log_compaction;
 mod log_damage;

@@ -43,6 +43,10 @@ fn data_folder(seed: u64) -> SimDisk {
 }
 
 fn open(world: &World) -> Solo<SimDisk> {
+    open_with(&world.disk, STRICT, world.now)
+}
+
+fn open_with(disk: &SimDisk, policy: Policy, now: i64) -> Solo<SimDisk> {
     let topic = TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0));
     let identity = PartitionIdentity { topic_id: TopicId([7; 16]), topic_partition: topic };
     let config = LogConfig {
@@ -51,9 +55,9 @@ fn open(world: &World) -> Solo<SimDisk> {
         retention_ms: None,
         ..LogConfig::default()
     };
-    let store = LogStore::new(world.disk.clone(), 8);
-    let now = TimestampMs(world.now);
-    Solo::open(&store, Path::new("/data/t-0"), &identity, config, STRICT, now).expect("the partition opens").0
+    let store = LogStore::new(disk.clone(), 8);
+    let (dir, now) = (Path::new("/data/t-0"), TimestampMs(now));
+    Solo::open(&store, dir, &identity, config, policy, now).expect("the partition opens").0
 }
 
 fn batch(world: &mut World) -> (BatchHeader, Bytes) {
@@ -286,4 +290,26 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
             .unwrap()
             .is_some()
     );
+}
+
+/// What it sends is of long ago; itself it was silent for a moment.
+#[test]
+fn a_producer_of_old_records_is_known_after_a_crash() {
+    const MINUTE: i64 = 60_000;
+    let policy = Policy { producer_expiration_ms: MINUTE, ..STRICT };
+    let (committed, stamped) = (BTreeMap::new(), BTreeMap::new());
+    let (disk, now) = (data_folder(1), 1000 * MINUTE);
+    let mut world = World { rng: Rng::new(1), disk, now, sequence: 0, committed, stamped };
+    let mut core = open_with(&world.disk, policy, now);
+    core.begin_epoch().unwrap();
+    let (header, bytes) = batch(&mut world);
+    assert!(header.max_timestamp.0 < now - 2 * MINUTE);
+    core.append(&header, &bytes, TimestampMs(now)).unwrap();
+    sync(&mut world, &mut core, &mut Vec::new());
+    drop(core);
+    // Its client has no answer, and sends it again.
+    let mut core = open_with(&world.disk.crash(CrashMode::KeepAll), policy, now + 1);
+    core.begin_epoch().unwrap();
+    let again = core.append(&header, &bytes, TimestampMs(now + 1)).unwrap();
+    assert!(again.duplicate.is_some(), "it is stored twice");
 }

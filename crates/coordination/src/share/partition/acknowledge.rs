@@ -109,8 +109,9 @@ impl SharePartition {
         let mut from = i64::MIN;
         for batch in batches {
             let (first, last) = (batch.first.get(), batch.last.get());
-            let fits = batch.kinds.len() == 1 || batch.kinds.len() as u64 == last.abs_diff(first) + 1;
-            if first < from || first > last || first < 0 || last == i64::MAX || !fits {
+            let is_range = from.max(0) <= first && first <= last && last < i64::MAX;
+            let fits = || batch.kinds.len() == 1 || batch.kinds.len() as u64 == last.abs_diff(first) + 1;
+            if !is_range || !fits() {
                 return Err(AcknowledgeError::Malformed { first: batch.first, last: batch.last });
             }
             from = last + 1;

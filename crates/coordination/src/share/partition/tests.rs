@@ -111,6 +111,11 @@ fn nothing_counts_of_an_acknowledgement_with_a_fault() {
         let refused = partition.acknowledge("m", &[batch], &TERMS, TimestampMs(1));
         assert!(matches!(refused, Err(AcknowledgeError::Malformed { .. })), "{refused:?}");
     }
+    for (first, last) in [(i64::MIN, i64::MAX), (-1, 2), (0, i64::MAX)] {
+        let batch = Acknowledgement { first: Offset(first), last: Offset(last), kinds: vec![Accept, Accept] };
+        let refused = partition.acknowledge("m", &[batch], &TERMS, TimestampMs(1));
+        assert!(matches!(refused, Err(AcknowledgeError::Malformed { .. })), "{refused:?}");
+    }
     let strict = GroupTerms { renewal_allowed: false, ..TERMS };
     let renewal = Acknowledgement { kinds: vec![Renew], ..first.clone() };
     let refused = partition.acknowledge("m", &[renewal], &strict, TimestampMs(1));

@@ -169,6 +169,12 @@ impl PartitionHandle {
         (epoch != LeaderEpoch::UNKNOWN).then_some(epoch)
     }
 
+    /// As if another node had led, and this one did again.
+    #[cfg(test)]
+    pub(crate) fn lead_again(&self) {
+        self.leads.fetch_add(2, Ordering::AcqRel);
+    }
+
     /// True of one of several replicas; false of a partition that has and had one.
     pub(crate) fn is_replica(&self) -> bool {
         self.replica.is_some()

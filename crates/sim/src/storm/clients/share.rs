@@ -114,6 +114,7 @@ impl Member {
     async fn share(&mut self, client: &mut Client) -> Option<()> {
         let (node, _) = client.leader(&topic_partition(OUT_TOPIC, PartitionId(0))).await?;
         let topic_id = client.topic_id(OUT_TOPIC).await?;
+        let asked_at = client.history.lock().acceptances();
         let acquired = self.fetch(client, node, topic_id).await?;
         for (first_offset, last_offset) in acquired {
             let is_ending = client.history.lock().phase() == Phase::Ending;
@@ -129,7 +130,7 @@ impl Member {
             };
             let done = self.acknowledge(client, node, topic_id, batch).await;
             if said == ACCEPT && done != Some(false) {
-                client.history.lock().accepted(first_offset..=last_offset, done.is_some());
+                client.history.lock().accepted(first_offset..=last_offset, done.is_some(), asked_at);
             }
             done?;
         }
