@@ -20,7 +20,7 @@ class Person:
         self.way = way
         self.received, self.payload, self.found, self.control = bytearray(), bytearray(), [], []
         self.ended, self.is_open, self.missing = False, False, False
-        self.subscriptions = {}
+        self.subscriptions, self.said = {}, b""
         self.takes_headers = True
         self.socket = socket.create_connection(("127.0.0.1", server.ws if self.is_ws else server.port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -162,8 +162,8 @@ def take_step(person, step, number):
     if person.ended:
         return
     data = with_number(b"".join(step.ops), number)
-    note_subscriptions(person, data)
     person.is_open = step.is_open
+    note_subscriptions(person, data if step.is_open else data + b"PING\r\n")
     if step.is_open:
         person.say(data)
         person.rest()
@@ -192,7 +192,9 @@ def note_subscriptions(person, data):
     """Which sids may be members of a queue group, and whether its headers are left out of what the client gets."""
     if any(not TAKES_HEADERS.search(options) for options in CONNECT.findall(data)):
         person.takes_headers = False
-    for _, queue, sid in SUB.findall(data):
+    # A line may come in two steps.
+    person.said += data
+    for _, queue, sid in SUB.findall(person.said):
         person.subscriptions.setdefault(sid, set()).add(queue)
 
 
