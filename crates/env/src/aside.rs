@@ -10,7 +10,6 @@
 use std::sync::Arc;
 
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::sync::Semaphore;
 
 use crate::budget::{RequestBudget, Reservation};
 use crate::task::{self, JoinHandle, Spawner};
@@ -39,11 +38,6 @@ impl Turn {
     }
 }
 
-/// What was done on a worker panicked. Its place and its reason are on standard error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a worker panicked")]
-pub struct Panicked;
-
 /// What requests that are decided aside may take beside their frames.
 pub(crate) const ROOM_BYTES: usize = 64 << 20;
 
@@ -55,8 +49,6 @@ pub struct Aside {
     /// They end with it.
     loops: Spawner,
     room: Arc<RequestBudget>,
-    /// So that those who expand batches leave processors to the event loops.
-    working: Arc<Semaphore>,
 }
 
 impl Aside {
@@ -68,24 +60,7 @@ impl Aside {
         let processors = current().processors();
         let loops = Spawner::start("aside", (2 * processors).max(THREADS_MIN), blocking)?;
         let room = RequestBudget::new(ROOM_BYTES, memory);
-        let working = Arc::new(Semaphore::new((processors / 2).max(1)));
-        Ok(Self { loops, room, working })
-    }
-
-    /// Does `work` that cannot be cut, as expanding a batch, on a thread that may block: on half of the processors at most, in the order in
-    /// which it was asked for. It ends also if this is dropped.
-    ///
-    /// # Errors
-    /// It panicked.
-    pub async fn work<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Panicked> {
-        // It is never closed.
-        let permit = Arc::clone(&self.working).acquire_owned().await.map_err(|_| Panicked)?;
-        // It is kept to the end of the work, also if nobody waits for it any more.
-        let work = move || (work(), permit).0;
-        task::spawn_blocking(work).await.map_err(|_| Panicked)
+        Ok(Self { loops, room })
     }
 
     /// Runs `work` there. It ends when this is dropped.

@@ -1,5 +1,5 @@
 //! What a node asks of the world: time, timers, tasks, threads, random numbers, connections; and what it may take of
-//! it: processors ([`aside`]) and memory ([`budget`]).
+//! it: processors ([`aside`], [`workers`]) and memory ([`budget`]).
 //!
 //! A node and the sessions of its fronts wait, spawn, read clocks, draw random numbers, listen and connect through this
 //! crate alone. The process runs in the real world, which `tailrace-runtime` implements on tokio. A simulated world can
@@ -34,6 +34,7 @@ pub mod random;
 pub mod task;
 pub mod thread;
 pub mod time;
+pub mod workers;
 mod world;
 
 pub use world::{Entered, Join, Park, Running, Spawn, Task, Timer, Work, World, enter, install};

@@ -16,6 +16,7 @@ use network::Network;
 use tailrace_env::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tailrace_env::net::{self, Listen, Opening, Socket};
 use tailrace_env::time::{self, Duration, Instant, MissedTicks};
+use tailrace_env::workers::{Panicked, Workers};
 use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World, enter, random, select, sync, task};
 
 /// How long bytes are on their way.
@@ -306,6 +307,16 @@ fn who_is_too_slow_is_dropped_and_who_panics_is_named() {
         (late, kept, panicked, dropped, blocking)
     });
     assert_eq!(outcome, (true, Ok(7), true, true, 8));
+}
+
+#[test]
+fn work_that_panics_gives_its_place_back() {
+    let outcome = SmallWorld::new().run(async {
+        let workers = Workers::start().unwrap();
+        let panicked = workers.work::<()>(|| panic!("as it should")).await;
+        (panicked, workers.work(|| 8).await)
+    });
+    assert_eq!(outcome, (Err(Panicked), Ok(8)));
 }
 
 /// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened

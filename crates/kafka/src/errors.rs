@@ -107,6 +107,7 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::Poisoned { .. }
         | LogError::Damaged { .. }
         | LogError::BeingExchanged
+        | LogError::NotAtHand
         | LogError::NewerFormat { .. }
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
         LogError::NotContinuous { .. }
@@ -122,7 +123,9 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
         ReadFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
         ReadFailure::Epoch(mismatch) => epoch_code(*mismatch),
         ReadFailure::OutOfRange => ErrorCode::OffsetOutOfRange,
-        ReadFailure::BeingExchanged | ReadFailure::Damaged(_) => ErrorCode::KafkaStorageError,
+        ReadFailure::BeingExchanged | ReadFailure::NotAtHand | ReadFailure::Damaged(_) => {
+            ErrorCode::KafkaStorageError
+        }
         ReadFailure::Log(error) => log_code(error),
     }
 }

@@ -4,11 +4,12 @@
 //! records are slices of segment files, which the outbox sends by sendfile.
 
 use std::sync::Arc;
-use tailrace_env::select;
-use tailrace_env::time::Duration;
+use tailrace_env::time::{Duration, Instant, sleep_until};
+use tailrace_env::{select, task};
 
 use bytes::Bytes;
 use tailrace_config::ReplicaSelector;
+use tailrace_env::aside::Turn;
 use tailrace_env::sync::Notify;
 use tailrace_kafka_wire::messages::fetch_request::FetchRequest;
 use tailrace_kafka_wire::messages::fetch_response::{
@@ -16,7 +17,7 @@ use tailrace_kafka_wire::messages::fetch_response::{
     PartitionData,
 };
 use tailrace_kafka_wire::{ErrorCode, Reader, Records};
-use tailrace_log::Extent;
+use tailrace_log::{Extent, Reach};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::{NodeId, Offset};
 
@@ -46,8 +47,15 @@ const WANTED_ON_LOOP: usize = 512;
 /// The same where up to a MiB of each is checked.
 const WANTED_ON_LOOP_WHEN_CHECKED: usize = 1;
 
+/// Partitions that are looked at before the clock is: others are to have their turn.
+const PARTITIONS_IN_A_ROW: usize = 64;
+
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// A fetch that waits for `MinBytes` looks again after so long at the earliest: each append to one of its partitions wakes it, and a look
+/// goes through all of them.
+const LOOKS_APART: Duration = Duration::from_millis(2);
 
 /// Limits and conditions of one fetch.
 struct Terms {
@@ -56,6 +64,8 @@ struct Terms {
     committed_only: bool,
     /// Consumers may read from replicas that do not lead (KIP-392).
     from_followers: bool,
+    /// On an event loop, no further than memory.
+    reach: Reach,
     /// Who asks, and until when it waits.
     caller: Caller,
 }
@@ -70,6 +80,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs()).min(bytes_max),
         committed_only: request.isolation_level == READ_COMMITTED,
         from_followers: node.config().replica_selector_class == ReplicaSelector::RackAware,
+        reach: Reach::Memory,
         caller: context.caller().within(wait_time(request.max_wait_ms)),
     };
     let rack = Some(request.rack_id.clone()).filter(|rack| terms.from_followers && !rack.is_empty());
@@ -85,22 +96,29 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         // What is read is checked first.
         0.. => WANTED_ON_LOOP_WHEN_CHECKED,
     };
-    if turn.wanted.len() <= wanted_max {
-        return decide_turn(context, turn, terms, rack).await;
+    if turn.wanted.len() <= wanted_max
+        && let Some(found) = look(context.node(), &turn.wanted, &terms).await
+    {
+        return decide_found(context, turn, found, terms, rack).await;
     }
-    carry_on_aside(Arc::clone(&context.server), decide_turn(context, turn, terms, rack)).await
+    let server = Arc::clone(&context.server);
+    let aside = async move {
+        let terms = Terms { reach: Reach::Disk, ..terms };
+        let found = look(context.node(), &turn.wanted, &terms).await.expect("it goes to the disk");
+        decide_found(context, turn, found, terms, rack).await
+    };
+    carry_on_aside(server, aside).await
 }
 
-async fn decide_turn(
+async fn decide_found(
     context: Context,
     turn: FetchTurn,
+    mut found: Vec<PartitionRead>,
     terms: Terms,
     rack: Option<String>,
 ) -> Result<Decided, Closed> {
-    let node = context.node();
-    let mut found = look(node, &turn.wanted, &terms);
     if let Some(rack) = rack {
-        redirect(node, &rack, &turn.wanted, &mut found).await;
+        redirect(context.node(), &rack, &turn.wanted, &mut found).await;
     }
     if is_enough(&found, &terms) {
         return Ok(Decided::Reply(respond(&context, turn, found, &terms)?));
@@ -124,28 +142,53 @@ fn wait_time(max_wait_ms: i32) -> Duration {
     Duration::from_millis(max_wait_ms.max(0).unsigned_abs().into()).min(WAIT_MAX)
 }
 
-/// Waits until there is enough, or the time is up.
+/// Waits until there is enough, or the time is up: aside from when on something has to be read from the disk.
 async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<ReplyPart>, Closed> {
+    if let Some(found) = wait_for_enough(&context, &turn, &terms).await {
+        return respond(&context, turn, found, &terms);
+    }
+    let server = Arc::clone(&context.server);
+    let aside = async move {
+        let terms = Terms { reach: Reach::Disk, ..terms };
+        let found = wait_for_enough(&context, &turn, &terms).await.expect("it goes to the disk");
+        respond(&context, turn, found, &terms)
+    };
+    server.aside.run(aside).await
+}
+
+/// What there is by then. `None` if it has to be read from the disk where it lies.
+async fn wait_for_enough(context: &Context, turn: &FetchTurn, terms: &Terms) -> Option<Vec<PartitionRead>> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
     loop {
-        register(context.node(), &turn.wanted, &notify);
-        let found = look(context.node(), &turn.wanted, &terms);
-        if is_enough(&found, &terms) || terms.caller.is_late() || *stopping.borrow() {
-            return respond(&context, turn, found, &terms);
+        let next_look = Instant::now() + LOOKS_APART;
+        register(context.node(), &turn.wanted, &notify).await;
+        let found = look(context.node(), &turn.wanted, terms).await?;
+        if is_enough(&found, terms) || terms.caller.is_late() || *stopping.borrow() {
+            return Some(found);
         }
+        // What is not sent keeps no files open meanwhile.
+        drop(found);
         select! {
             () = notify.notified() => {}
             () = terms.caller.gives_up() => {}
             _ = stopping.changed() => {}
         }
+        // Where a mark has moved during each look, it never has to wait above.
+        task::yield_now().await;
+        if terms.bytes_min > 1 {
+            // Late or not, it looks once more.
+            let _ = terms.caller.wait(sleep_until(next_look)).await;
+        }
     }
 }
 
-fn register(node: &Node, wanted: &[PartitionWanted], notify: &Arc<Notify>) {
-    let topics = node.topics();
-    for want in wanted {
-        if let Ok(handle) = find(&topics, want) {
+async fn register(node: &Node, wanted: &[PartitionWanted], notify: &Arc<Notify>) {
+    let mut turn = Turn::begin();
+    for few in wanted.chunks(PARTITIONS_IN_A_ROW) {
+        turn.rest().await;
+        let topics = node.topics();
+        for handle in few.iter().filter_map(|want| find(&topics, want).ok()) {
             handle.register_fetch(notify);
         }
     }
@@ -163,20 +206,39 @@ fn is_enough(found: &[PartitionRead], terms: &Terms) -> bool {
         || found.iter().map(PartitionRead::bytes).sum::<u64>() >= terms.bytes_min
 }
 
-fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Vec<PartitionRead> {
-    let topics = node.topics();
-    let mut left = terms.bytes_max;
-    let mut nothing_yet = true;
-    let look_at = |want: &PartitionWanted| {
-        let found = match find(&topics, want) {
-            Ok(handle) => look_at(&topics, &handle, want, left, nothing_yet, terms),
-            Err(code) => PartitionRead::error(code),
-        };
-        left = left.saturating_sub(found.bytes());
-        nothing_yet &= found.slice.is_none();
-        found
-    };
-    wanted.iter().map(look_at).collect()
+/// `None` if something has to be read from the disk first.
+async fn look(node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Option<Vec<PartitionRead>> {
+    let mut look = Look { left: terms.bytes_max, nothing_yet: true, found: Vec::with_capacity(wanted.len()) };
+    let mut turn = Turn::begin();
+    for few in wanted.chunks(PARTITIONS_IN_A_ROW) {
+        turn.rest().await;
+        look.go_on(node, few, terms)?;
+    }
+    Some(look.found)
+}
+
+/// A look at many partitions, one after the other.
+struct Look {
+    /// Bytes that may still be found.
+    left: u64,
+    nothing_yet: bool,
+    found: Vec<PartitionRead>,
+}
+
+impl Look {
+    fn go_on(&mut self, node: &Node, wanted: &[PartitionWanted], terms: &Terms) -> Option<()> {
+        let topics = node.topics();
+        for want in wanted {
+            let found = match find(&topics, want) {
+                Ok(handle) => look_at(&topics, &handle, want, self.left, self.nothing_yet, terms)?,
+                Err(code) => PartitionRead::error(code),
+            };
+            self.left = self.left.saturating_sub(found.bytes());
+            self.nothing_yet &= found.slice.is_none();
+            self.found.push(found);
+        }
+        Some(())
+    }
 }
 
 fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHandle>, ErrorCode> {
@@ -188,7 +250,7 @@ fn find(topics: &TopicTable, want: &PartitionWanted) -> Result<Arc<PartitionHand
 }
 
 /// At most `left` bytes. `at_least_one`: nothing was found before, so the first batch is sent even beyond the limits
-/// (KIP-74).
+/// (KIP-74). `None` if it has to be read from the disk where they lie.
 fn look_at(
     topics: &TopicTable,
     handle: &PartitionHandle,
@@ -196,18 +258,20 @@ fn look_at(
     left: u64,
     at_least_one: bool,
     terms: &Terms,
-) -> PartitionRead {
+) -> Option<PartitionRead> {
     let (from, isolation) = (Offset(want.fetch_offset), Isolation::of(terms.committed_only));
     let read = ReadTerms {
         at_least_one,
         claimed_epoch: claimed_epoch(want.current_epoch),
         last_fetched_epoch: claimed_epoch(want.last_fetched_epoch),
         from_followers: terms.from_followers,
+        reach: terms.reach,
         ..ReadTerms::new(from, isolation, left.min(want.bytes_max))
     };
     match handle.read(&terms.caller, &read) {
-        Ok(outcome) => PartitionRead::read(outcome),
-        Err(failure) => unread(topics, handle, &read, &failure),
+        Ok(outcome) => Some(PartitionRead::read(outcome)),
+        Err(ReadFailure::NotAtHand) => None,
+        Err(failure) => Some(unread(topics, handle, &read, &failure)),
     }
 }
 

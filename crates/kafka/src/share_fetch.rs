@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use tailrace_env::select;
-use tailrace_env::time::Duration;
+use tailrace_env::time::{Duration, Instant, sleep_until};
+use tailrace_env::{aside, select, task};
 
 use bytes::Bytes;
 use tailrace_coordination::share::{AcquireMode, AcquireTerms};
@@ -37,6 +37,9 @@ const RECORD_LIMIT: i8 = 1;
 
 /// Longest time that a fetch waits, whatever it asks for: its connection must notice the server's stop.
 const WAIT_MAX: Duration = Duration::from_secs(300);
+
+/// A fetch that waits for `MinBytes` looks again after so long at the earliest, as in `fetch`.
+const LOOKS_APART: Duration = Duration::from_millis(2);
 
 /// One request on its way.
 struct Turn {
@@ -173,6 +176,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
     loop {
+        let next_look = Instant::now() + LOOKS_APART;
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
         if is_last || is_enough(context, turn, &notify).await {
@@ -185,6 +189,12 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
             () = notify.notified() => {}
             () = turn.caller.gives_up() => {}
             _ = stopping.changed() => {}
+        }
+        // Where something has changed during each look, it never has to wait above.
+        task::yield_now().await;
+        if turn.bytes_min > 1 {
+            // Late or not, it looks once more.
+            let _ = turn.caller.wait(sleep_until(next_look)).await;
         }
     }
 }
@@ -208,7 +218,9 @@ async fn is_enough(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> bool
         return true;
     }
     let mut missing = turn.bytes_min;
+    let mut pace = aside::Turn::begin();
     for &partition in &turn.partitions {
+        pace.rest().await;
         let Ok(live) = find(context, turn, partition, notify).await else { return true };
         match acquirable_bytes(&turn.caller, &live, &turn.member.settings, missing) {
             Ok(bytes) => missing = missing.saturating_sub(bytes),
@@ -226,10 +238,12 @@ async fn look(context: &Context, turn: &Turn, notify: &Arc<Notify>) -> Vec<Acqui
     let mut found = Vec::new();
     let mut terms = turn.terms.clone();
     let mut bytes_left = turn.bytes_max;
+    let mut pace = aside::Turn::begin();
     for &partition in &turn.partitions {
         if terms.records_max == 0 || bytes_left == 0 {
             break;
         }
+        pace.rest().await;
         let live = match find(context, turn, partition, notify).await {
             Ok(live) => live,
             Err(failure) => {

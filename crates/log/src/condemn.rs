@@ -10,6 +10,7 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::names::Kind;
 use crate::format::row::Row;
+use crate::reach::Reach;
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles, Suspect};
@@ -118,6 +119,18 @@ impl<D: Disk> LogReader<D> {
             self.condemn_batch(&row, &error);
         }
         Ok(files)
+    }
+
+    /// The same, no further than `reach`.
+    pub(crate) fn files_within(
+        &self,
+        reach: Reach,
+        segment: &Arc<Segment<D>>,
+    ) -> Result<Arc<SegmentFiles<D>>, LogError> {
+        if reach == Reach::Memory && !segment.is_open() {
+            return Err(LogError::NotAtHand);
+        }
+        self.files(segment)
     }
 
     /// True if somebody has removed the `.log` of a segment that is in use.

@@ -117,6 +117,14 @@ pub trait DiskFile: Send + Sync + 'static {
     /// As pread(2).
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
 
+    /// As [`DiskFile::read_at`], without waiting for a device. The default has none.
+    ///
+    /// # Errors
+    /// As pread(2); `WouldBlock` if a device would have to be waited for, as far as anybody can tell.
+    fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.read_at(buf, position)
+    }
+
     /// Writes all buffers, back to back, from `position` on.
     ///
     /// # Errors

@@ -77,6 +77,9 @@ pub enum LogError {
     /// wrong: try again.
     #[error("the log is being exchanged for another replica's")]
     BeingExchanged,
+    /// The read goes no further than memory, and something is on the disk only. Nothing is wrong: read it where that may block.
+    #[error("it has to be read from the disk")]
+    NotAtHand,
     /// A batch or entry does not continue the log. A bug of the caller; nothing was appended.
     #[error(
         "append at offset {found_offset}, raft index {found_index}, epoch {found_epoch} does not continue the log at \

@@ -291,7 +291,7 @@ impl<D: Disk> Log<D> {
         let Some(segment) = list.get(crate::reader::segment_of(&list, offset)) else { return Ok(()) };
         let path = segment.path(Kind::Log);
         let disk = self.reader.store.disk();
-        let opening = self.reader.store.opening();
+        let opening = self.reader.store.opening(segment);
         let log = disk.open(&path, OpenMode::Write).context("open", &path)?;
         let rebuilt = rebuild_index(disk, segment, &log);
         let (index, suspects) = match rebuilt {

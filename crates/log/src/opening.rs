@@ -16,7 +16,7 @@ impl<D: Disk> Segment<D> {
         if let Some(files) = self.open_files() {
             return Ok(files);
         }
-        let opening = store.opening();
+        let opening = store.opening(self);
         if let Some(files) = self.open_files() {
             return Ok(files);
         }

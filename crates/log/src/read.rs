@@ -10,6 +10,7 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::extent::Extent;
 use crate::format::names::Kind;
+use crate::reach::Reach;
 use crate::reader::{LogReader, segment_of};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
@@ -69,6 +70,23 @@ impl<D: Disk> LogReader<D> {
         bytes_max: u64,
         at_least_one: bool,
     ) -> Result<Option<LogSlice<D>>, LogError> {
+        self.read_within(Reach::Disk, from, upto, bytes_max, at_least_one)
+    }
+
+    /// The same, no further than `reach`. What [`LogStore::set_verify_reads`] has checked is read from the disk all the same.
+    ///
+    /// # Errors
+    /// As [`LogReader::read`], and [`LogError::NotAtHand`].
+    ///
+    /// [`LogStore::set_verify_reads`]: crate::LogStore::set_verify_reads
+    pub fn read_within(
+        &self,
+        reach: Reach,
+        from: Offset,
+        upto: Offset,
+        bytes_max: u64,
+        at_least_one: bool,
+    ) -> Result<Option<LogSlice<D>>, LogError> {
         self.retrying(|segments| {
             self.check_range(from)?;
             let upto = upto.min(self.log_end().offset());
@@ -82,7 +100,7 @@ impl<D: Disk> LogReader<D> {
                 Some(range) => range.base_offset,
                 None => upto,
             };
-            let bounds = Bounds { from, upto, bytes_max, at_least_one };
+            let bounds = Bounds { reach, from, upto, bytes_max, at_least_one };
             let mut nearest = None;
             for segment in &segments[segment_of(segments, from)..] {
                 if segment.base_offset >= upto {
@@ -114,9 +132,9 @@ impl<D: Disk> LogReader<D> {
         bounds: &Bounds,
         wanted: First,
     ) -> Result<SegmentHit<D>, LogError> {
-        let &Bounds { from, upto, bytes_max, at_least_one } = bounds;
-        let files = self.files(segment)?;
-        let mut rows = Rows::new(segment, &files);
+        let &Bounds { reach, from, upto, bytes_max, at_least_one } = bounds;
+        let files = self.files_within(reach, segment)?;
+        let mut rows = Rows::within(reach, segment, &files);
         let mut number = rows.first_where(|row| row.next_offset() > from)?;
         if number == rows.count {
             return Ok(SegmentHit::NotHere);
@@ -179,6 +197,7 @@ impl<D: Disk> LogReader<D> {
 
 /// What is asked for.
 struct Bounds {
+    reach: Reach,
     from: Offset,
     upto: Offset,
     bytes_max: u64,

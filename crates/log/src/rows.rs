@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::row::{ROW_BYTES, Row};
+use crate::reach::Reach;
 use crate::segment::{Segment, SegmentFiles};
 
 /// Rows read at once at the end of a segment: a reader at the tail needs no more.
@@ -14,6 +15,7 @@ const WINDOW_ROWS: u32 = 64;
 pub(crate) struct Rows<'s, D: Disk> {
     segment: &'s Segment<D>,
     files: &'s SegmentFiles<D>,
+    reach: Reach,
     /// Rows that were published when this was made.
     pub(crate) count: u32,
     window: [u8; WINDOW_ROWS as usize * ROW_BYTES],
@@ -23,9 +25,15 @@ pub(crate) struct Rows<'s, D: Disk> {
 
 impl<'s, D: Disk> Rows<'s, D> {
     pub(crate) fn new(segment: &'s Segment<D>, files: &'s SegmentFiles<D>) -> Self {
+        Self::within(Reach::Disk, segment, files)
+    }
+
+    /// The same, no further than `reach`.
+    pub(crate) fn within(reach: Reach, segment: &'s Segment<D>, files: &'s SegmentFiles<D>) -> Self {
         Self {
             segment,
             files,
+            reach,
             count: segment.rows(),
             window: [0; WINDOW_ROWS as usize * ROW_BYTES],
             window_first: 0,
@@ -39,7 +47,9 @@ impl<'s, D: Disk> Rows<'s, D> {
             let at = (number - self.window_first) as usize * ROW_BYTES;
             return self.segment.decode_row(number, &self.window[at..]);
         }
-        self.segment.row(self.files, number)
+        let mut row = [0; ROW_BYTES];
+        let bytes = self.segment.read_rows_within(self.reach, self.files, number, &mut row)?;
+        self.segment.decode_row(number, bytes)
     }
 
     /// The last row from `first` on for which `fits` holds, or `first` itself. `fits` is true up to some row and false
@@ -126,7 +136,7 @@ impl<'s, D: Disk> Rows<'s, D> {
     fn load(&mut self, first: u32, end: u32) -> Result<(), LogError> {
         let bytes = (end - first) as usize * ROW_BYTES;
         self.window_rows = 0;
-        self.segment.read_rows(self.files, first, &mut self.window[..bytes])?;
+        self.segment.read_rows_within(self.reach, self.files, first, &mut self.window[..bytes])?;
         self.window_first = first;
         self.window_rows = end - first;
         Ok(())

@@ -13,12 +13,13 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwapOption;
 use tailrace_types::{Offset, RaftIndex, TimestampMs};
 
-use crate::disk::{Disk, read_full_at};
+use crate::disk::Disk;
 use crate::error::{IoContext, LogError};
 use crate::format::checkpoint::SegmentEntry;
 use crate::format::names::{self, Kind};
 use crate::format::row::{ROW_BYTES, Row, row_position};
 use crate::lock::lock;
+use crate::reach::Reach;
 use crate::verified::Verified;
 
 /// Nobody has looked since the start.
@@ -300,8 +301,24 @@ impl<D: Disk> Segment<D> {
         first: u32,
         buf: &'b mut [u8],
     ) -> Result<&'b [u8], LogError> {
+        self.read_rows_within(Reach::Disk, files, first, buf)
+    }
+
+    /// The same, no further than `reach`.
+    pub(crate) fn read_rows_within<'b>(
+        &self,
+        reach: Reach,
+        files: &SegmentFiles<D>,
+        first: u32,
+        buf: &'b mut [u8],
+    ) -> Result<&'b [u8], LogError> {
         let position = row_position(first);
-        let read = read_full_at(&files.index, buf, position).context("read", &self.path(Kind::Index))?;
+        let read = match reach.read_full_at(&files.index, buf, position) {
+            Err(error) if reach == Reach::Memory && error.kind() == std::io::ErrorKind::WouldBlock => {
+                return Err(LogError::NotAtHand);
+            }
+            read => read.context("read", &self.path(Kind::Index))?,
+        };
         if read < buf.len() {
             self.index_is_damaged.store(true, Release);
             let reason = format!("the file ends {} bytes early", buf.len() - read);

@@ -5,13 +5,19 @@
 //! table's share.
 
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
+
+use tailrace_types::usize_of;
 
 use crate::disk::Disk;
 use crate::lock::lock;
 use crate::segment::Segment;
 use crate::verified::{VerifyReads, VerifySetting};
+
+/// Segments whose files may be opened at once. Building an index takes long, and keeps few others waiting.
+const OPENING_LOCKS: usize = 64;
 
 /// A disk together with what all logs on it share. One per data folder; cheap to clone.
 pub struct LogStore<D: Disk> {
@@ -32,8 +38,9 @@ struct OpenSegments<D: Disk> {
     clock: Mutex<VecDeque<Weak<Segment<D>>>>,
     /// Length of `clock`.
     tracked: AtomicUsize,
-    /// Serializes the slow path: opening files, rebuilding an index.
-    opening: Mutex<()>,
+    /// Serialize the slow path: opening files, rebuilding an index. A segment has one of them, by its name: there may be two objects of
+    /// one name.
+    opening: [Mutex<()>; OPENING_LOCKS],
 }
 
 impl<D: Disk> LogStore<D> {
@@ -44,7 +51,7 @@ impl<D: Disk> LogStore<D> {
             segments_max: open_segments_max.max(1),
             clock: Mutex::new(VecDeque::new()),
             tracked: AtomicUsize::new(0),
-            opening: Mutex::new(()),
+            opening: std::array::from_fn(|_| Mutex::new(())),
         };
         Self { disk, open: Arc::new(open), verify: Arc::default() }
     }
@@ -68,8 +75,12 @@ impl<D: Disk> LogStore<D> {
         lock(&self.open.clock).iter().filter(|s| s.upgrade().is_some_and(|s| s.is_open())).count()
     }
 
-    pub(crate) fn opening(&self) -> MutexGuard<'_, ()> {
-        lock(&self.open.opening)
+    /// Whoever has it is alone in opening the segment's files.
+    pub(crate) fn opening(&self, segment: &Segment<D>) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        segment.dir().hash(&mut hasher);
+        segment.base_offset.get().hash(&mut hasher);
+        lock(&self.open.opening[usize_of(hasher.finish()) % OPENING_LOCKS])
     }
 
     /// Takes note of a segment that was just opened, and closes others if there are too many.

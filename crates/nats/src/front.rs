@@ -28,6 +28,7 @@ use crate::router::Router;
 use crate::routes::{Addresses, Routes, Told};
 use crate::websocket::WebSocketFront;
 use tailrace_env::metrics::ReasonLabel;
+use tailrace_env::workers::Workers;
 use tailrace_node::partitions::{FollowsTopics, Topic, TopicTable};
 
 /// The version of nats-server whose features clients may expect: they compare it.
@@ -77,7 +78,12 @@ impl FollowsTopics for NatsFront {
 
 impl NatsFront {
     /// `listens_at` is what INFO names; the HTTP listener may bring clients even if it is `None`.
-    pub fn new(config: &BrokerConfig, listens_at: Option<SocketAddr>, auth: Auth) -> Self {
+    pub fn new(
+        config: &BrokerConfig,
+        listens_at: Option<SocketAddr>,
+        auth: Auth,
+        workers: Arc<Workers>,
+    ) -> Self {
         let limits = NatsLimits::of(config);
         let address = listens_at.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
         let id: String = tailrace_env::random::bytes16().iter().map(|byte| format!("{byte:02X}")).collect();
@@ -104,7 +110,7 @@ impl NatsFront {
             limits,
             metrics: NatsMetrics::new(),
             captures: Captures::new(config),
-            live: Live::new(config),
+            live: Live::new(config, workers),
             monitor: Monitor::new(),
             auth,
             info,

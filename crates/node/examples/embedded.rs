@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
 use tailrace_env::random;
+use tailrace_env::workers::Workers;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms, Topic, append};
 use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
@@ -47,6 +48,7 @@ pub(crate) async fn run(folder: String) -> Result<Vec<String>, Box<dyn Error>> {
         settings,
         metrics: Arc::new(Metrics::default()),
         addresses: None,
+        workers: Arc::new(Workers::start()?),
         fronts: Fronts { sinks: vec![tap], ..Fronts::default() },
     })
     .await?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tailrace_env::sync::watch;
+use tailrace_env::workers::Workers;
 use tailrace_metadata::{Command, MetadataImage};
 use tailrace_peers::PeerError;
 use tailrace_types::{NodeId, ProducerId};
@@ -29,6 +30,11 @@ impl Node {
     /// The data folder, as DescribeLogDirs shows it.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
+    }
+
+    /// Threads for what keeps a processor busy. Fronts use the same ones.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     /// True while it has nothing to do with other nodes: it leads and coordinates everything itself.

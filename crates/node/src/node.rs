@@ -23,6 +23,7 @@ use crate::share::ShareGroups;
 use crate::space::DiskSpace;
 use crate::taps::Taps;
 use tailrace_env::time::wall_clock;
+use tailrace_env::workers::Workers;
 
 /// One running node.
 pub struct Node {
@@ -43,6 +44,8 @@ pub struct Node {
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) stepper: Stepper,
     pub(crate) dirty: Arc<DirtyPages>,
+    /// Threads for what keeps a processor busy.
+    pub(crate) workers: Arc<Workers>,
     /// Batches on their way to the leaders of their partitions.
     pub(crate) relay: Relay,
     /// Who speaks to the other nodes over the same links.

@@ -13,6 +13,7 @@ use tailrace_env::metrics::Metrics;
 use tailrace_env::sync::{Mutex, oneshot, watch};
 use tailrace_env::task::JoinHandle;
 use tailrace_env::time::wall_clock;
+use tailrace_env::workers::Workers;
 use tailrace_log::{DataDirLock, Disk, LockError, LogError, LogStore, remove_leftovers};
 use tailrace_metadata::{ControlError, RegisterNode};
 use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
@@ -83,6 +84,8 @@ pub struct Startup {
     pub metrics: Arc<Metrics>,
     /// Where its fronts listen: the other nodes are told. A node that is alone may do without.
     pub addresses: Option<Addresses>,
+    /// Threads for what keeps a processor busy.
+    pub workers: Arc<Workers>,
     /// What stands around it.
     pub fronts: Fronts,
 }
@@ -171,7 +174,7 @@ pub struct RunningNode {
 /// # Errors
 /// See [`StartError`]. Damaged partitions are no error: they are offline, and [`Node::problems`] says so.
 pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
-    let Startup { settings, folder, metrics, mut addresses, fronts } = startup;
+    let Startup { settings, folder, metrics, mut addresses, workers, fronts } = startup;
     let DataFolder { path: data_dir, disk, lock, mut own } = folder;
     let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default())?;
     let registry = metrics;
@@ -260,6 +263,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         flusher: context.flusher,
         stepper,
         dirty: context.dirty,
+        workers,
         taps: Taps::new(sinks),
         relay: Relay::new(&config, relays, metrics.relay_retries.clone()),
         link_user,

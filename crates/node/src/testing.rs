@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::disk::NodeDisk;
 use tailrace_config::{BrokerConfig, DynamicConfigs};
 use tailrace_env::metrics::Metrics;
+use tailrace_env::workers::Workers;
 use tailrace_log::{LogStore, PartitionIdentity};
 use tailrace_types::{NodeId, PartitionId, RaftGroup, TopicId, TopicName, TopicPartition};
 use tempfile::TempDir;
@@ -30,6 +31,7 @@ pub(crate) async fn start_in(folder: &TempDir, settings: &[(&str, &str)]) -> Run
         settings,
         metrics: Arc::new(Metrics::default()),
         addresses: Some(addresses),
+        workers: Arc::new(Workers::start().unwrap()),
         fronts: Fronts::default(),
     };
     start(startup).await.unwrap()

@@ -150,6 +150,11 @@ impl BatchBuilder {
         self.compression() != Compression::None
     }
 
+    /// True if the level is one at which even little takes long to compress.
+    pub fn is_compressed_slowly(&self) -> bool {
+        self.options.levels.are_slow(self.compression())
+    }
+
     fn compression(&self) -> Compression {
         if self.options.control { Compression::None } else { self.options.compression }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tailrace_log::{Disk, LogError, LogReader, LogSlice};
+use tailrace_log::{Disk, LogError, LogReader, LogSlice, Reach};
 use tailrace_types::{HighWatermark, LeaderEpoch, LogEnd, Offset};
 
 use crate::aborted::{AbortedTransaction, AbortedTransactions};
@@ -89,13 +89,14 @@ impl<D: Disk> PartitionReader<D> {
         self.marks.aborted.load().within(from, upto)
     }
 
-    /// [`LogReader::read`] of committed records, with the aborted transactions that fit what was read: those that a client has to
+    /// [`LogReader::read_within`] of committed records, with the aborted transactions that fit what was read: those that a client has to
     /// skip there, and none that no marker ends. `upto` is a last stable offset that was read before.
     ///
     /// # Errors
-    /// Those of [`LogReader::read`], and [`LogError::BeingExchanged`], after which the caller is to try again a little later.
+    /// Those of [`LogReader::read_within`], and [`LogError::BeingExchanged`], after which the caller is to try again a little later.
     pub fn read_committed(
         &self,
+        reach: Reach,
         from: Offset,
         upto: Offset,
         bytes_max: u64,
@@ -109,7 +110,7 @@ impl<D: Disk> PartitionReader<D> {
                 return Err(LogError::BeingExchanged);
             }
             let aborted = self.aborted();
-            let slice = self.log.read(from, upto, bytes_max, at_least_one)?;
+            let slice = self.log.read_within(reach, from, upto, bytes_max, at_least_one)?;
             if self.marks.retractions.load(Ordering::Acquire) == retractions {
                 return Ok(slice.map(|slice| {
                     let aborted = aborted.within(from, slice.next_offset);

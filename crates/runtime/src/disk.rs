@@ -21,6 +21,10 @@ impl DiskFile for LocalFile {
         self.0.read_at(buf, position)
     }
 
+    fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        residency::read_at_hand(self.0.as_fd(), buf, position)
+    }
+
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         self.0.write_all_at(bufs, position)
     }

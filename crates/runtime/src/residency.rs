@@ -51,6 +51,20 @@ pub(crate) fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Resu
     Ok(())
 }
 
+/// As pread(2), of what is in memory; `WouldBlock` if the disk would have to be waited for. Where the file system cannot tell, it is
+/// read.
+pub(crate) fn read_at_hand(file: impl AsFd, buf: &mut [u8], position: u64) -> io::Result<usize> {
+    loop {
+        let mut buffers = [io::IoSliceMut::new(buf)];
+        match rustix::io::preadv2(&file, &mut buffers, position, ReadWriteFlags::NOWAIT) {
+            Ok(read) => return Ok(read),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(rustix::io::pread(&file, buf, position)?),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Asks cachestat(2) (Linux 6.5) how many pages of the range are cached; `None` where it is not to be had.
 #[cfg(target_os = "linux")]
 fn cached_pages(file: &impl AsFd, position: u64, bytes: u64) -> Option<u64> {
@@ -130,5 +144,21 @@ mod tests {
         read_ahead(&file, 5000, 300_000).unwrap();
         assert!(is_cached(&file, 5000, 300_000));
         assert!(is_cached(&file, 8190, 4));
+    }
+
+    #[test]
+    fn what_is_in_memory_is_read_and_what_is_not_is_said() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 10_000]).unwrap();
+        let mut buf = [0; 100];
+        assert_eq!(read_at_hand(&file, &mut buf, 9_950).unwrap(), 50);
+        assert_eq!((buf[49], buf[50]), (7, 0));
+        assert_eq!(read_at_hand(&file, &mut buf, 10_000).unwrap(), 0);
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        // Some file systems have no disk, or cannot tell.
+        if let Err(error) = read_at_hand(&file, &mut buf, 0) {
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        }
     }
 }

@@ -13,6 +13,7 @@ use tailrace_env::metrics::Metrics;
 use tailrace_env::net::{ListenError, Listener, listen};
 use tailrace_env::task::{self, JoinHandle, Spawner};
 use tailrace_env::time::Duration;
+use tailrace_env::workers::Workers;
 use tailrace_http::HttpServer;
 use tailrace_kafka::{FetchSessions, KafkaMetrics, KafkaServer, Limits, api_name};
 use tailrace_nats::{Auth, AuthError, NatsFront, NatsServer, PendingCollector};
@@ -114,7 +115,8 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let metrics = Arc::new(Metrics::default());
     let kafka_metrics = Arc::new(KafkaMetrics::new(api_name));
     metrics.add(|registry| kafka_metrics.register_into(registry));
-    let front = Arc::new(NatsFront::new(&config, addresses.nats, auth));
+    let workers = Arc::new(Workers::start().map_err(StartError::Threads)?);
+    let front = Arc::new(NatsFront::new(&config, addresses.nats, auth, Arc::clone(&workers)));
     metrics.add(|registry| front.register_into(registry));
     metrics.register_collector(Box::new(PendingCollector(Arc::downgrade(&front))));
     let fronts = Fronts {
@@ -128,6 +130,7 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
         folder,
         metrics: Arc::clone(&metrics),
         addresses: Some(addresses),
+        workers,
         fronts,
     });
     let running = node.await?;

@@ -3,7 +3,7 @@
 use tailrace_kafka_wire::Records;
 use tailrace_records::{AppendRules, BatchError, Validated, validate};
 
-use tailrace_env::aside::{Aside, Panicked};
+use tailrace_env::workers::{Panicked, Workers};
 
 /// Batches above this size are checked on a worker thread if they are compressed, or are to be: that takes longer than an event loop may be
 /// kept from its other connections.
@@ -22,17 +22,20 @@ const ZSTD: u8 = 4;
 pub(super) async fn check(
     records: Records,
     rules: AppendRules,
-    aside: &Aside,
+    workers: &Workers,
 ) -> Result<Result<Validated, BatchError>, Panicked> {
     let (codec, count) = (codec(&records), record_count(&records));
     let Records::Bytes(bytes) = records else {
         return Ok(Err(BatchError::Incomplete { bytes_needed: tailrace_records::HEADER_BYTES, bytes: 0 }));
     };
     let is_work = codec != 0 || rules.compression.is_some();
-    let heavy = count > RECORDS_INLINE || (is_work && bytes.len() > CHECK_INLINE_BYTES);
+    let compressed_anew = rules.compression.filter(|&target| target as u8 != codec);
+    let heavy = count > RECORDS_INLINE
+        || (is_work && bytes.len() > CHECK_INLINE_BYTES)
+        // At such a level even little takes long.
+        || compressed_anew.is_some_and(|target| rules.levels.are_slow(target));
     if !heavy {
-        let is_compressed_anew = rules.compression.is_some_and(|target| target as u8 != codec);
-        let inline = if is_compressed_anew { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
+        let inline = if compressed_anew.is_some() { CHECK_INLINE_BYTES } else { EXPAND_INLINE_BYTES };
         let bound = rules.decompressed_bytes_max.min(inline);
         let quick = AppendRules { decompressed_bytes_max: bound, ..rules };
         match validate(bytes.clone(), &quick) {
@@ -40,7 +43,7 @@ pub(super) async fn check(
             outcome => return Ok(outcome),
         }
     }
-    aside.work(move || validate(bytes, &rules)).await
+    workers.work(move || validate(bytes, &rules)).await
 }
 
 /// Whether the batch says so; nothing else of it is looked at.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tailrace_log::{
     DataDirLock, Disk, KEPT_ASIDE_MAX, LockError, Log, LogConfig, LogError, LogReader, LogStore,
-    PartitionIdentity, RealDisk, aside_of, delete_partition, folders_aside, holds_data, remove_leftovers,
-    set_aside,
+    PartitionIdentity, Reach, RealDisk, aside_of, delete_partition, folders_aside, holds_data,
+    remove_leftovers, set_aside,
 };
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions, split_batches};
 use tailrace_types::{
@@ -54,6 +54,27 @@ fn what_was_appended_is_there_after_a_clean_stop_and_after_none() {
     let (log, recovery) = Log::open(&LogStore::new(RealDisk, 64), &dir, &identity(0), config, NOW).unwrap();
     assert_eq!((log.log_end().offset(), recovery.batches_recovered), (Offset(310), 10));
     assert_eq!(recovery.truncated, None);
+}
+
+/// Who must not wait for the disk is told where it would have to: at a segment whose files are not open.
+#[test]
+fn a_read_that_goes_no_further_than_memory_opens_no_files() {
+    let data = tempfile::tempdir().unwrap();
+    let dir = data.path().join("orders-0");
+    let config = LogConfig { segment_bytes: 3_000, ..LogConfig::default() };
+    let mut log = open(&dir, &config);
+    (0..10).for_each(|n| append(&mut log, 1000, n).unwrap());
+    log.close(None).unwrap();
+    let log = open(&dir, &config);
+    let reader = log.reader();
+    let read = |reach| {
+        let slice = reader.read_within(reach, Offset(0), Offset(10), 1 << 20, true)?;
+        Ok::<_, LogError>(slice.map(|slice| slice.next_offset))
+    };
+    assert!(matches!(read(Reach::Memory), Err(LogError::NotAtHand)));
+    let found = read(Reach::Disk).unwrap();
+    assert!(found.is_some());
+    assert_eq!(read(Reach::Memory).unwrap(), found);
 }
 
 /// Blocks are reserved beyond the end and given back; the length never shows them.

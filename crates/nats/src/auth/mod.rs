@@ -15,16 +15,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tailrace_config::BrokerConfig;
-use tailrace_env::random;
-use tailrace_env::sync::Semaphore;
-use tailrace_env::task;
+use tailrace_env::sync::{Semaphore, oneshot};
+use tailrace_env::{random, thread};
 use tailrace_identity::{Check, Credential, Denied, SlowCheck, User, Users};
 use tailrace_nats_wire::ConnectOptions;
 
 pub use error::AuthError;
 pub(crate) use permissions::Permissions;
 
-/// Slow checks of passwords that run at once. Each keeps a thread of those that also read cold pages busy.
+/// Slow checks of passwords that run at once, each on a thread of its own: whoever waits for the disk, or for a batch to be expanded,
+/// does not wait for strangers.
 const CHECKS_AT_ONCE: usize = 2;
 
 /// All who may connect.
@@ -119,19 +119,24 @@ impl Auth {
         }))
     }
 
-    /// On a worker.
+    /// On a thread of its own, which costs nothing beside what it does.
     async fn run(&self, check: SlowCheck) -> Result<Arc<User>, Denied> {
         // The semaphore is never closed.
         let place = Arc::clone(&self.places).acquire_owned().await;
+        let (tell, told) = oneshot::channel();
         let check = move || {
             let user = check.run();
             // Also if nobody waits for the answer any more, the thread was busy until here.
             drop(place);
-            user
+            let _ = tell.send(user);
         };
-        task::spawn_blocking(check).await.unwrap_or_else(|error| {
-            // The client is not let in, and that is not its fault.
-            tracing::error!(%error, "a bug of the server: comparing a password panicked");
+        // Where it fails, the client is not let in, and that is not its fault.
+        if let Err(error) = thread::spawn("password", check) {
+            tracing::error!(%error, "a password is not compared: the system gives no thread");
+            return Err(Denied::WrongSecret);
+        }
+        told.await.unwrap_or_else(|_| {
+            tracing::error!("a bug of the server: comparing a password panicked");
             Err(Denied::WrongSecret)
         })
     }

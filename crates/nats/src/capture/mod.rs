@@ -33,6 +33,7 @@ use crate::capture::acks::{Failure, Replies};
 use crate::capture::demands::{Unmet, unmet_of};
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
+use tailrace_env::aside::Turn;
 use tailrace_env::time::wall_clock;
 use tailrace_node::Caller;
 use tailrace_node::partitions::Topic;
@@ -105,7 +106,9 @@ impl CaptureBurst {
             lost(server, caller, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
         }
         let mut forwarded = Vec::new();
+        let mut turn = Turn::begin();
         for lane in self.lanes.take() {
+            turn.rest().await;
             forwarded.extend(append_lane(server, caller, lane, now).await);
         }
         for done in forwarded {

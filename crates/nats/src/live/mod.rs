@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tailrace_config::BrokerConfig;
 use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore};
-use tailrace_env::task;
+use tailrace_env::workers::Workers;
 use tailrace_records::{Compression, decompress};
 
 pub(crate) use self::metrics::LiveMetrics;
@@ -40,6 +40,7 @@ pub(crate) struct Live {
     /// For what is decompressed, in [`ROOM_UNIT`]s.
     room: Arc<Semaphore>,
     decompressed_bytes_max: usize,
+    workers: Arc<Workers>,
 }
 
 /// What a batch has become, and the room that it takes.
@@ -49,23 +50,24 @@ pub(super) struct Unpacked {
 }
 
 impl Live {
-    pub(crate) fn new(config: &BrokerConfig) -> Self {
+    pub(crate) fn new(config: &BrokerConfig, workers: Arc<Workers>) -> Self {
         let decompressed_bytes_max = usize_of(config.tailrace_decompressed_bytes_max);
         Self {
             budget: TapBudget::new(config.tailrace_nats_live_lag_max_bytes),
             subjects: Subjects::default(),
             room: Arc::new(Semaphore::new(DECOMPRESSIONS_MAX * units(decompressed_bytes_max))),
             decompressed_bytes_max,
+            workers,
         }
     }
 
-    /// Decompresses on a worker thread, once there is room for the largest that it may become. What it does not need is given back.
+    /// Decompresses on a worker, once there is room for the largest that it may become. What it does not need is given back.
     async fn decompressed(&self, compression: Compression, packed: Bytes) -> Result<Unpacked, NotTaken> {
         let bytes_max = self.decompressed_bytes_max;
         let most = u32::try_from(units(bytes_max)).unwrap_or(u32::MAX);
         // It is closed by nobody.
         let mut room = Arc::clone(&self.room).acquire_many_owned(most).await.map_err(|_| NotTaken::Failed)?;
-        let unpacked = task::spawn_blocking(move || {
+        let unpacked = self.workers.work(move || {
             let mut out = Vec::new();
             decompress(compression, &packed, bytes_max, &mut out)?;
             drop(room.split(units(bytes_max).saturating_sub(units(out.capacity()))));

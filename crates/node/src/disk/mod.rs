@@ -119,6 +119,10 @@ impl DiskFile for NodeFile {
         self.file.read_at(buf, position)
     }
 
+    fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at_hand(buf, position)
+    }
+
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         self.refusals.note(self.file.write_all_at(bufs, position))
     }

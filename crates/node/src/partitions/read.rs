@@ -1,7 +1,11 @@
 //! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps
 //! and coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
 
-use tailrace_log::{DamagedRange, LogError, LogSlice};
+use std::io;
+use std::sync::Arc;
+
+use tailrace_env::task;
+use tailrace_log::{DamagedRange, LogError, LogSlice, Reach};
 use tailrace_replication::{AbortedTransaction, PartitionReader};
 use tailrace_types::{LeaderEpoch, Offset};
 
@@ -80,6 +84,8 @@ pub struct ReadTerms {
     pub last_fetched_epoch: Option<LeaderEpoch>,
     /// A replica that does not lead will do (KIP-392).
     pub from_followers: bool,
+    /// How far it goes to find where they lie.
+    pub reach: Reach,
 }
 
 impl ReadTerms {
@@ -94,6 +100,7 @@ impl ReadTerms {
             claimed_epoch: None,
             last_fetched_epoch: None,
             from_followers: true,
+            reach: Reach::Disk,
         }
     }
 }
@@ -201,6 +208,9 @@ pub enum ReadFailure {
     /// See [`TopicTable::has_lost`]: other replicas may have it.
     #[error("{0}")]
     Damaged(DamagedRange),
+    /// Where it lies has to be read from the disk, and [`ReadTerms::reach`] does not go so far.
+    #[error("where it lies has to be read from the disk")]
+    NotAtHand,
     /// The log cannot be read.
     #[error(transparent)]
     Log(LogError),
@@ -217,7 +227,7 @@ impl PartitionHandle {
         check_epoch(&self.reader, claimed)
     }
 
-    /// Where whole batches lie. Blocks on no disk, unless batches are to be verified first
+    /// Where whole batches lie. Blocks on the disk if the terms reach so far, or if batches are to be verified first
     /// (`tailrace.read.verify.after.ms`).
     pub fn read(&self, caller: &Caller, terms: &ReadTerms) -> Result<ReadOutcome, ReadFailure> {
         let bounds = self.bounds();
@@ -233,9 +243,11 @@ impl PartitionHandle {
         };
         let (bytes_max, at_least_one) = (terms.bytes_max, terms.at_least_one);
         let read = match terms.isolation {
-            Isolation::TxnCommitted => self.reader.read_committed(from, upto, bytes_max, at_least_one),
+            Isolation::TxnCommitted => {
+                self.reader.read_committed(terms.reach, from, upto, bytes_max, at_least_one)
+            }
             Isolation::HighWatermark | Isolation::LogEnd => {
-                let slice = self.reader.log().read(from, upto, bytes_max, at_least_one);
+                let slice = self.reader.log().read_within(terms.reach, from, upto, bytes_max, at_least_one);
                 slice.map(|slice| slice.map(|slice| (slice, Vec::new())))
             }
         };
@@ -249,10 +261,29 @@ impl PartitionHandle {
         }
     }
 
+    /// The same on an event loop: if it has to go to the disk, it does so on a thread that may block.
+    pub(crate) async fn read_on_loop(
+        self: &Arc<Self>,
+        caller: &Caller,
+        terms: &ReadTerms,
+    ) -> Result<ReadOutcome, ReadFailure> {
+        match self.read(caller, &ReadTerms { reach: Reach::Memory, ..*terms }) {
+            Err(ReadFailure::NotAtHand) => {}
+            read => return read,
+        }
+        let (handle, caller, terms) = (Arc::clone(self), caller.clone(), *terms);
+        let read = task::spawn_blocking(move || handle.read(&caller, &terms)).await;
+        read.unwrap_or_else(|error| {
+            let error = LogError::io("read", self.reader.log().dir(), io::Error::other(error));
+            Err(ReadFailure::Log(error))
+        })
+    }
+
     fn failure(&self, caller: &Caller, from: Offset, error: LogError) -> ReadFailure {
         match error {
             LogError::OutOfRange { .. } => ReadFailure::OutOfRange,
             LogError::BeingExchanged => ReadFailure::BeingExchanged,
+            LogError::NotAtHand => ReadFailure::NotAtHand,
             // What is known to be damaged was named when it was found, and is in `/healthz`.
             error => match self.damage_met(from, &error) {
                 Some(range) => ReadFailure::Damaged(range),

@@ -16,7 +16,8 @@ use super::wire::{self, StoreAnswer};
 use crate::caller::Caller;
 use crate::node::Node;
 use crate::retry::Pauses;
-use tailrace_env::task::{JoinError, stopped};
+use tailrace_env::task::stopped;
+use tailrace_env::workers::Panicked;
 use tailrace_peers::RequestKind;
 
 /// Before a request is put again.
@@ -58,7 +59,7 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
             Err(failure) => return fail(waiters, &failure),
         },
     };
-    let (batches, producer) = match build_all(builders, producer).await {
+    let (batches, producer) = match build_all(node, builders, producer).await {
         Ok(built) => built,
         Err(error) => {
             tracing::error!(%group, %error, "building batches panicked");
@@ -100,9 +101,10 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
 
 /// Builds the batches of a producer, and says with which sequence it goes on.
 async fn build_all(
+    node: &Node,
     builders: Vec<BatchBuilder>,
     producer: Producer,
-) -> Result<(Vec<Bytes>, Producer), JoinError> {
+) -> Result<(Vec<Bytes>, Producer), Panicked> {
     let work = move |builders: Vec<BatchBuilder>| {
         let mut next = producer;
         let batches = builders.into_iter().map(|builder| {
@@ -112,7 +114,7 @@ async fn build_all(
         });
         (batches.collect(), next)
     };
-    match build(builders, work) {
+    match build(&node.workers, builders, work) {
         Building::Done(built) => Ok(built),
         Building::OnWorker(worker) => worker.await,
     }

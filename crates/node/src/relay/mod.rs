@@ -122,7 +122,7 @@ pub fn store<'t, W: FnOnce() -> Told>(
             Road::Here(partition, builder) => (partition, builder),
             Road::UnderWay(done) => return Ok(Stored::UnderWay(done)),
         };
-        let built = match build(builder, BatchBuilder::build_with_header) {
+        let built = match build(&node.workers, builder, BatchBuilder::build_with_header) {
             Building::Done(built) => Ok(built),
             Building::OnWorker(worker) => worker.await,
         };

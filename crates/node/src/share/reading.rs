@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tailrace_env::task;
 
 use tailrace_coordination::share::{AcquireTerms, AcquiredBatch, Fetched, FetchedBatch};
-use tailrace_log::{DamagedRange, Extent};
+use tailrace_log::{DamagedRange, Extent, Reach};
 use tailrace_records::{BatchHeader, HEADER_BYTES};
 use tailrace_replication::AbortedTransaction;
 use tailrace_types::Offset;
@@ -77,7 +77,7 @@ pub async fn acquire(
         let Some(plan) = plan(live, settings, terms)? else { return Ok(None) };
         let isolation = Isolation::of(settings.committed_only);
         let terms_of_read = ReadTerms::new(plan.from, isolation, bytes_max.min(BYTES_MAX));
-        let (slice, aborted) = match live.handle.read(caller, &terms_of_read) {
+        let (slice, aborted) = match live.handle.read_on_loop(caller, &terms_of_read).await {
             Ok(ReadOutcome { slice: Some(slice), aborted, .. }) => (slice, aborted),
             Ok(_) | Err(ReadFailure::BeingExchanged) => return Ok(None),
             // The log start has moved: the next look begins there.
@@ -123,7 +123,8 @@ fn pass_over(
 /// Bytes of the batches that hold records which could be acquired now; counted until there are `enough`. Nothing is
 /// acquired.
 ///
-/// No batch is looked at, so batches without records for consumers count where nothing is known of their offsets yet.
+/// No batch is looked at, so batches without records for consumers count where nothing is known of their offsets yet. Nor is the disk: it
+/// fails with [`ReadFailure::NotAtHand`] where that says where they lie, and acquiring finds out.
 pub fn acquirable_bytes(
     caller: &Caller,
     live: &LivePartition,
@@ -148,7 +149,7 @@ pub fn acquirable_bytes(
             let read = |upto, bytes_max| {
                 let terms = ReadTerms::new(next, Isolation::HighWatermark, bytes_max);
                 live.handle
-                    .read(caller, &ReadTerms { upto: Some(upto), ..terms })
+                    .read(caller, &ReadTerms { upto: Some(upto), reach: Reach::Memory, ..terms })
                     .map(|outcome| outcome.slice)
             };
             let within = read(end, enough - bytes)?;

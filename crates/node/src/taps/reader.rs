@@ -178,7 +178,7 @@ async fn read(
 ) -> Result<Option<(Committed, Offset)>, Skipped> {
     let terms = ReadTerms { upto: Some(to), ..ReadTerms::new(at, Isolation::TxnCommitted, PIECE_BYTES) };
     let ReadOutcome { slice: Some(slice), aborted, .. } =
-        partition.read(Caller::internal(), &terms).map_err(Skipped::Unread)?
+        partition.read_on_loop(Caller::internal(), &terms).await.map_err(Skipped::Unread)?
     else {
         return Ok(None);
     };

@@ -26,9 +26,25 @@ pub struct CompressionLevels {
     pub zstd: i32,
 }
 
+/// The level that -1 stands for.
+const GZIP_DEFAULT: i32 = 6;
+
+const ZSTD_DEFAULT: i32 = 3;
+
 impl Default for CompressionLevels {
     fn default() -> Self {
-        Self { gzip: -1, zstd: 3 }
+        Self { gzip: -1, zstd: ZSTD_DEFAULT }
+    }
+}
+
+impl CompressionLevels {
+    /// True if this codec takes several times as long as with its default level: even 32 KiB may take 10 ms.
+    pub const fn are_slow(self, compression: Compression) -> bool {
+        match compression {
+            Compression::Gzip => self.gzip > GZIP_DEFAULT,
+            Compression::Zstd => self.zstd > ZSTD_DEFAULT,
+            Compression::None | Compression::Snappy | Compression::Lz4 => false,
+        }
     }
 }
 
@@ -69,5 +85,25 @@ pub fn compress(compression: Compression, levels: CompressionLevels, body: &[u8]
         Compression::Snappy => snappy::compress(body, out),
         Compression::Lz4 => lz4::compress(body, out),
         Compression::Zstd => zstd::compress(body, levels.zstd, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_above_the_default_are_slow_where_the_codec_has_levels() {
+        let high = CompressionLevels { gzip: 9, zstd: 22 };
+        for (compression, is_slow) in [
+            (Compression::None, false),
+            (Compression::Gzip, true),
+            (Compression::Snappy, false),
+            (Compression::Lz4, false),
+            (Compression::Zstd, true),
+        ] {
+            assert_eq!(high.are_slow(compression), is_slow, "{compression:?}");
+            assert!(!CompressionLevels::default().are_slow(compression), "{compression:?}");
+        }
     }
 }

@@ -71,6 +71,10 @@ impl DiskFile for WatchedFile {
         self.real.read_at(buf, position)
     }
 
+    fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.real.read_at_hand(buf, position)
+    }
+
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {
         self.watcher.write(&self.path, position, bufs, &mut || self.real.write_all_at(bufs, position))
     }

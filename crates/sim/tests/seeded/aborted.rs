@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use tailrace_log::{
-    Compaction, Disk, DiskFile, HashSecret, KeyMap, LogConfig, LogStore, OpenMode, Unhurried, VerifyReads,
+    Compaction, Disk, DiskFile, HashSecret, KeyMap, LogConfig, LogStore, OpenMode, Reach, Unhurried,
+    VerifyReads,
 };
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::inspect::check_aborted;
@@ -380,7 +381,7 @@ fn a_read_that_is_overtaken_by_the_exchange_of_its_segment_begins_again() {
     });
     let (from, upto) = (reader.log_start(), reader.last_stable_offset());
     assert_eq!(reader.aborted_transactions(from, upto).len(), 1);
-    let (_, aborted) = reader.read_committed(from, upto, 1 << 20, true).unwrap().unwrap();
+    let (_, aborted) = reader.read_committed(Reach::Disk, from, upto, 1 << 20, true).unwrap().unwrap();
     assert!(waiting.lock().unwrap().is_none(), "the read did not look at the disk");
     assert_eq!(aborted, []);
 }

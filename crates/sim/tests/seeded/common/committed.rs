@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_log::LogError;
+use tailrace_log::{LogError, Reach};
 use tailrace_records::{DecodedBatch, EndTransactionMarker, split_batches};
 use tailrace_replication::PartitionReader;
 use tailrace_sim::SimDisk;
@@ -44,7 +44,7 @@ pub(crate) fn try_consume(
             Isolation::Uncommitted => {
                 reader.log().read(at, upto, 700, true)?.map(|slice| (slice, Vec::new()))
             }
-            Isolation::Committed => reader.read_committed(at, upto, 700, true)?,
+            Isolation::Committed => reader.read_committed(Reach::Disk, at, upto, 700, true)?,
         };
         let Some((slice, aborted)) = read else { return Ok(consumed) };
         let mut aborted: Vec<_> = aborted.iter().map(|t| (t.first_offset, t.producer_id)).collect();
