@@ -18,6 +18,8 @@
 //!   is always ready starves those below it: what ends a loop stands first.
 //! * A thread that the world did not start has no tasks around it: what spawns from there takes a [`task::Spawner`]
 //!   along.
+//! * A task that wakes itself keeps those waiting whom other threads have woken. It yields; where it is polled by hand,
+//!   it asks for its next turn ([`task::NextTurn`]).
 
 #[doc(hidden)]
 pub use tokio as __tokio;

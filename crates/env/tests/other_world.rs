@@ -319,6 +319,33 @@ fn work_that_panics_gives_its_place_back() {
     assert_eq!(outcome, (Err(Panicked), Ok(8)));
 }
 
+#[test]
+fn a_task_that_is_polled_by_hand_comes_again_after_the_others() {
+    let said = SmallWorld::new().run(async {
+        let (tell, mut told) = sync::mpsc::unbounded_channel();
+        for name in ["a", "b"] {
+            let tell = tell.clone();
+            let (mut next_turn, mut left) = (task::NextTurn::default(), 3);
+            drop(task::spawn(std::future::poll_fn(move |cx| {
+                tell.send(name).unwrap();
+                left -= 1;
+                if left == 0 {
+                    return Poll::Ready(());
+                }
+                next_turn.ask(cx);
+                Poll::Pending
+            })));
+        }
+        drop(tell);
+        let mut said = String::new();
+        while let Some(name) = told.recv().await {
+            said.push_str(name);
+        }
+        said
+    });
+    assert_eq!(said, "ababab");
+}
+
 /// A word goes to the other end and comes back, and so does more than the network holds at once. Returns what happened
 /// when.
 fn talk() -> Vec<(Duration, String)> {

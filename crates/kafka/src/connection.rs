@@ -31,6 +31,7 @@ use crate::session::ClientSession;
 use crate::transport::Transport;
 use tailrace_env::aside::TURN;
 use tailrace_env::budget::{Reservation, SMALL_FRAME_BYTES, Ticket};
+use tailrace_env::task::NextTurn;
 
 /// Room kept free in the read buffer; grows to a frame's size once that is known and admitted.
 const READ_BYTES: usize = 16 * 1024;
@@ -122,6 +123,8 @@ pub(crate) struct Connection {
     waiting_bytes: usize,
     outbox: Outbox,
     limits: Sleep,
+    /// Asked for where a turn has ended before all was done.
+    next_turn: NextTurn,
     last_request: Instant,
     /// The server is stopping: what was read is answered, nothing more is read.
     stopping: bool,
@@ -155,6 +158,7 @@ impl Connection {
             waiting_bytes: 0,
             outbox,
             limits: time::sleep(LIMITS_INTERVAL),
+            next_turn: NextTurn::default(),
             last_request: Instant::now(),
             stopping: false,
             session: Arc::new(ClientSession::new(peer, local)),
@@ -197,7 +201,7 @@ impl Connection {
                 break;
             }
             if began.elapsed() >= TURN {
-                cx.waker().wake_by_ref();
+                self.next_turn.ask(cx);
                 break;
             }
         }

@@ -5,7 +5,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::metrics::NatsMetrics;
-use crate::outbuf::PUBLISHERS_ROUNDS;
+use crate::outbuf::Writer;
 use tailrace_env::aside::TURN;
 
 /// Connections, and bytes, that a publisher writes itself; beyond them the connections' own tasks do, so that others get their turn.
@@ -32,10 +32,27 @@ pub(crate) struct Burst {
     bytes_out: u64,
     lookups: u64,
     cache_hits: u64,
+    /// What takes as long as a lookup, and is none of a published subject.
+    searches: u64,
+    /// Work done when the clock was looked at.
+    timed: u64,
+    /// The client in whose task this is.
+    own: Option<u64>,
 }
 
 impl Default for Burst {
     fn default() -> Self {
+        Self::new(None)
+    }
+}
+
+impl Burst {
+    /// That of a connection, which writes by itself what is for it.
+    pub(super) fn of_client(id: u64) -> Self {
+        Self::new(Some(id))
+    }
+
+    fn new(own: Option<u64>) -> Self {
         Self {
             read_at: Instant::now(),
             echo: true,
@@ -45,11 +62,12 @@ impl Default for Burst {
             bytes_out: 0,
             lookups: 0,
             cache_hits: 0,
+            searches: 0,
+            timed: 0,
+            own,
         }
     }
-}
 
-impl Burst {
     /// Begins the next one.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.read_at = now;
@@ -64,13 +82,18 @@ impl Burst {
     /// What was done since it began, in deliveries. A lookup without a cache may visit many nodes.
     #[inline]
     pub(super) fn work(&self) -> u64 {
-        self.messages_out + (self.lookups - self.cache_hits) * WORK_OF_LOOKUP
+        self.messages_out + (self.lookups - self.cache_hits + self.searches) * WORK_OF_LOOKUP
     }
 
-    /// True if it has lasted for a turn.
+    /// True if it has lasted for a turn. The clock is looked at once for as much work as a lookup is.
     #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        self.work() >= WORK_OF_LOOKUP && self.read_at.elapsed() >= TURN
+    pub(super) fn is_due(&mut self) -> bool {
+        let work = self.work();
+        if work - self.timed < WORK_OF_LOOKUP {
+            return false;
+        }
+        self.timed = work;
+        self.read_at.elapsed() >= TURN
     }
 
     /// Takes note of a lookup, and whether a cache had the answer (1 or 0).
@@ -78,6 +101,12 @@ impl Burst {
     pub(super) fn looked_up(&mut self, cache_hits: u64) {
         self.lookups += 1;
         self.cache_hits += cache_hits;
+    }
+
+    /// Takes note of something else that takes as long as a lookup that no cache has.
+    #[inline]
+    pub(super) fn searched(&mut self) {
+        self.searches += 1;
     }
 
     /// Sends what was put into buffers: once to each connection.
@@ -90,12 +119,15 @@ impl Burst {
             metrics.messages_out.inc_by(std::mem::take(&mut self.messages_out));
             metrics.bytes_out.inc_by(std::mem::take(&mut self.bytes_out));
         }
+        (self.searches, self.timed) = (0, 0);
         let mut bytes = 0;
         let mut touched = std::mem::take(&mut self.touched);
         for (number, client) in touched.drain(..).enumerate() {
-            if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
+            if self.own == Some(client.id) {
+                client.out.flush(Writer::Owner, |took| metrics.responded(took));
+            } else if number < INLINE_MAX && bytes < INLINE_BYTES_MAX {
                 bytes += client.out.pending();
-                client.out.flush(PUBLISHERS_ROUNDS, |took| metrics.responded(took));
+                client.out.flush(Writer::Publisher, |took| metrics.responded(took));
             } else {
                 client.out.hand_over();
             }

@@ -18,15 +18,20 @@ use crate::client::{Client, TransportKind};
 use crate::close::CloseReason;
 use crate::front::NatsFront;
 use crate::input::Input;
-use crate::outbuf::{Batch, OWNERS_ROUNDS, OutBuffer, OwnersView};
+use crate::outbuf::{Batch, OutBuffer, OwnersView, Writer};
 use crate::places::ConnectionPlace;
 use crate::server::NatsServer;
 use crate::session::{Next, Session};
 use crate::websocket::ClosingFrame;
+use tailrace_env::aside::TURN;
 use tailrace_env::metrics::ReasonLabel;
+use tailrace_env::task::NextTurn;
 
-/// Bursts after which others get their turn.
+/// Bursts after which others get their turn, even if all took less than one.
 const BURSTS_IN_A_ROW: u32 = 8;
+
+/// Bytes given to TLS or to WebSocket before others get their turn: they are encrypted, or compressed.
+const TURN_BYTES: usize = 256 * 1024;
 
 /// Time to send the last words to a client that is being closed.
 const FAREWELL_MAX: Duration = Duration::from_secs(1);
@@ -78,6 +83,10 @@ struct Connection {
     last_input: Instant,
     nonce: String,
     bursts: u32,
+    /// When this turn's first burst began. `None` if others have had their turn since, or if there was nothing to do.
+    turn: Option<Instant>,
+    /// Asked for where a turn has ended before all was written.
+    next_turn: NextTurn,
     _place: ConnectionPlace,
 }
 
@@ -162,6 +171,8 @@ impl Connection {
             last_input: now,
             nonce: opening.nonce,
             bursts: 0,
+            turn: None,
+            next_turn: NextTurn::default(),
             _place: opening.place,
         }
     }
@@ -224,7 +235,10 @@ impl Connection {
         if view.pending {
             self.sooner(Instant::now() + WATCH_INTERVAL);
         }
-        ready!(Pin::new(&mut self.sleep).poll(cx));
+        if Pin::new(&mut self.sleep).poll(cx).is_pending() {
+            self.turn = None;
+            return Poll::Pending;
+        }
         Poll::Ready(Event::Tick)
     }
 
@@ -261,16 +275,19 @@ impl Connection {
                 // Who talks is there, whether it answers PINGs or not.
                 self.session.pings_unanswered = 0;
                 if self.input.unused().len() < self.wanted {
+                    self.turn.get_or_insert(self.last_input);
                     return Poll::Ready(Next::Read(self.wanted));
                 }
                 self.session.burst.begin(self.last_input);
-                Poll::Ready(self.process())
+                Poll::Ready(self.process(self.last_input))
             }
         }
     }
 
-    fn process(&mut self) -> Next {
-        let (used, next) = self.session.process(&self.server.front, self.input.unused());
+    /// Carries out what was read, until a turn that begins `now` is over.
+    fn process(&mut self, now: Instant) -> Next {
+        self.turn.get_or_insert(now);
+        let (used, next) = self.session.process(&self.server.front, self.input.unused(), now);
         self.input.consume(used);
         next
     }
@@ -287,19 +304,19 @@ impl Connection {
                     // A parser that has all of its input wants the next byte.
                     self.wanted = wanted;
                     self.bursts += 1;
-                    if self.bursts.is_multiple_of(BURSTS_IN_A_ROW) {
-                        task::yield_now().await;
+                    if self.bursts.is_multiple_of(BURSTS_IN_A_ROW) || self.is_turn_over() {
+                        self.rest().await;
                     }
                     return None;
                 }
                 Next::Close(reason) => return Some(reason),
                 Next::Rest | Next::Again => {
-                    task::yield_now().await;
-                    next = self.process();
+                    self.rest().await;
+                    next = self.process(Instant::now());
                 }
                 Next::Pong => {
                     self.session.send_pong(&self.server.front);
-                    next = self.process();
+                    next = self.process(Instant::now());
                 }
                 Next::Authenticate(options) => {
                     // A password may be slow to check, and many may wait for it.
@@ -321,10 +338,21 @@ impl Connection {
                         }
                         Err(_) => return Some(CloseReason::AuthenticationTimeout),
                     }
-                    next = self.process();
+                    next = self.process(Instant::now());
                 }
             }
         }
+    }
+
+    /// True if this turn has lasted long enough, with what its bursts had to write.
+    fn is_turn_over(&self) -> bool {
+        self.turn.is_some_and(|began| began.elapsed() >= TURN)
+    }
+
+    /// Lets others have their turn.
+    async fn rest(&mut self) {
+        task::yield_now().await;
+        self.turn = None;
     }
 
     /// Sends what the burst put into buffers, this client's own included.
@@ -357,30 +385,41 @@ impl Connection {
             if let Poll::Ready(Err(_)) = self.poll_output(&view, cx) {
                 self.client.out.close(CloseReason::WriteError);
             }
-            work.as_mut().poll(cx)
+            let done = work.as_mut().poll(cx);
+            if done.is_pending() {
+                self.turn = None;
+            }
+            done
         })
         .await
     }
 
     // ---- output ----
 
-    fn flush(&mut self) {
+    /// Writes to a bare socket. True if something is left for `poll_output`, which the task comes by next.
+    fn flush(&mut self) -> bool {
         if matches!(self.stream, Stream::Plain(_)) {
             let metrics = self.server.front.metrics();
-            self.client.out.flush(OWNERS_ROUNDS, |took| metrics.responded(took));
+            return self.client.out.flush(Writer::Owner, |took| metrics.responded(took));
         }
-        // A boxed stream is written to when the task is polled next, which is at once.
+        // A boxed stream is written to there alone.
+        false
     }
 
-    /// Writes what nobody else writes. Ready(Ok) if all is written.
+    /// Writes what nobody else writes. Ready(Ok) if all is written, or what is left of it is on its way to a bare socket.
     fn poll_output(&mut self, view: &OwnersView, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Stream::Boxed { stream, batch, unflushed } = &mut self.stream else {
-            if view.has_work {
-                self.flush();
+            if view.has_work && self.flush() {
+                self.next_turn.ask(cx);
             }
             return Poll::Ready(Ok(()));
         };
+        let mut bytes = 0;
         loop {
+            if bytes >= TURN_BYTES {
+                self.next_turn.ask(cx);
+                return Poll::Pending;
+            }
             if batch.is_empty() {
                 *batch = self.client.out.take();
             }
@@ -394,6 +433,7 @@ impl Connection {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             batch.advance(written);
+            bytes += written;
             *unflushed = true;
             if let Some(took) = self.client.out.written(written) {
                 self.server.front.metrics().responded(took);

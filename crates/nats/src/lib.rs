@@ -46,6 +46,8 @@ mod session;
 mod shapes;
 mod subscription;
 mod target;
+#[cfg(test)]
+mod testing;
 mod trace;
 mod websocket;
 

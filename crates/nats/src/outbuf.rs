@@ -38,10 +38,10 @@ const VECTORS: usize = 32;
 const BATCH_BYTES: usize = 256 * 1024;
 
 /// How often a publisher goes on writing what others append meanwhile, before the connection's own task takes over.
-pub(super) const PUBLISHERS_ROUNDS: usize = 4;
+const PUBLISHERS_ROUNDS: usize = 4;
 
 /// The same for the connection's own task, which then waits for its next turn: others are not held up by large payloads.
-pub(super) const OWNERS_ROUNDS: usize = 1;
+const OWNERS_ROUNDS: usize = 1;
 
 thread_local! {
     static POOL: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -186,6 +186,15 @@ pub(super) struct DeliverySize {
     pub(super) bytes_max: usize,
     /// What is counted: headers and payload.
     pub(super) body_bytes: usize,
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    /// Somebody else than the connection's own task, which is woken if anything is left.
+    Publisher,
+    /// That task. It is awake, and sees to what is left in its next turn: a task that wakes itself takes turns from others.
+    Owner,
 }
 
 /// What happened to a message.
@@ -353,17 +362,21 @@ impl OutBuffer {
         }
     }
 
-    /// Writes what there is, up to `rounds` batches, if nobody else does and the socket takes it. Calls `drained` with the time since the first
-    /// message was read when all is written.
-    pub(super) fn flush(&self, rounds: usize, drained: impl FnOnce(Duration)) {
+    /// Writes what there is, some batches at most, if nobody else does and the socket takes it. Calls `drained` with the time since the first
+    /// message was read when all is written. True if something is left: the connection's own task is to look at it.
+    pub(super) fn flush(&self, writer: Writer, drained: impl FnOnce(Duration)) -> bool {
         let mut state = self.lock();
         state.touched = false;
         if state.writing || state.blocked || state.pending == 0 {
-            return;
+            return false;
         }
         let Some(socket) = state.socket.clone() else {
-            state.wake();
-            return;
+            state.wake_for(writer);
+            return true;
+        };
+        let rounds = match writer {
+            Writer::Publisher => PUBLISHERS_ROUNDS,
+            Writer::Owner => OWNERS_ROUNDS,
         };
         state.writing = true;
         for _ in 0..rounds {
@@ -388,11 +401,14 @@ impl OutBuffer {
         }
         state.writing = false;
         if state.pending > 0 || state.leaving {
-            state.wake();
-        } else if let Some(since) = state.since.take() {
+            state.wake_for(writer);
+            return state.pending > 0;
+        }
+        if let Some(since) = state.since.take() {
             drop(state);
             drained(since.elapsed());
         }
+        false
     }
 
     /// Leaves writing to the connection's own task.
@@ -616,6 +632,12 @@ impl OutbufState {
     fn wake(&self) {
         if let Some(waker) = &self.waker {
             waker.wake_by_ref();
+        }
+    }
+
+    fn wake_for(&self, writer: Writer) {
+        if writer == Writer::Publisher {
+            self.wake();
         }
     }
 

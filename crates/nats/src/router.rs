@@ -24,7 +24,7 @@ use crate::outbuf::{Appended, DeliverySize, SHARED_BYTES_MIN};
 use crate::queues::QueuePicker;
 use crate::routes::{Key, Matches, NodePicker, Routes};
 use crate::subscription::{ClientSubscription, Count};
-use crate::target::Target;
+use crate::target::{Here, Target};
 
 /// Subjects that each thread remembers: about a megabyte.
 const CACHED_SUBJECTS: usize = 4096;
@@ -183,6 +183,11 @@ impl Router {
         self.begin(burst, Some(origin), message, WIDE, captured)
     }
 
+    /// The same of a message of the server's own, which topics do not capture.
+    pub(super) fn begin_own(&self, burst: &mut Burst, message: &Message<'_>) -> Begun {
+        self.begin(burst, None, message, WIDE, |_| {})
+    }
+
     #[inline]
     fn begin(
         &self,
@@ -238,22 +243,21 @@ impl Router {
         })
     }
 
-    /// Delivers a message of another node to clients of this one: to plain subscribers, if `plain`, and to a member of each of these
-    /// queue groups. Returns the number of groups that were served.
-    pub(super) fn deliver_here(
-        &self,
-        burst: &mut Burst,
-        message: &Message<'_>,
-        plain: bool,
-        queues: &[Bytes],
-    ) -> usize {
+    /// Delivers a message of another node to clients of this one. What is done is the number of queue groups that were served. A
+    /// message for very many is left to the caller, as by [`Router::begin_publish`].
+    pub(super) fn begin_here(&self, burst: &mut Burst, message: &Message<'_>, here: Here<'_>) -> Begun {
         self.with_local(|local| {
             let hits = local.cache.hits();
             let Ok(targets) = local.cache.matches(&self.space, message.subject) else {
-                return 0;
+                return Begun::Done(0);
             };
+            if targets.len() > WIDE {
+                let targets = local.cache.take();
+                burst.looked_up(0);
+                return Begun::Wide(targets);
+            }
             let mut outgoing = Outgoing { burst, origin: None, message, shared: None };
-            for target in targets.iter().filter(|_| plain) {
+            for target in targets.iter().filter(|_| here.plain) {
                 if let Target::Client(subscription) = &**target
                     && subscription.queue.is_none()
                 {
@@ -261,12 +265,12 @@ impl Router {
                 }
             }
             let mut served = 0;
-            if !queues.is_empty() {
-                let wanted = |name: &[u8]| queues.iter().any(|queue| **queue == *name);
+            if !here.queues.is_empty() {
+                let wanted = |name: &[u8]| here.wants(name);
                 served = local.queues.deliver(targets, wanted, |subscription| outgoing.deliver(subscription));
             }
             burst.looked_up(local.cache.hits() - hits);
-            served
+            Begun::Done(served)
         })
     }
 

@@ -123,7 +123,7 @@ impl Session {
             shapes: Shapes::default(),
             next_number: 0,
             limited: HashMap::new(),
-            burst: Burst::default(),
+            burst: Burst::of_client(client.id),
             capture: CaptureBurst::default(),
             fan_out: None,
             messages_in: 0,
@@ -142,10 +142,9 @@ impl Session {
         self.unauthenticated
     }
 
-    /// Carries out every whole operation of `input`. Returns the bytes that were used up.
-    pub(super) fn process(&mut self, front: &NatsFront, input: &[u8]) -> (usize, Next) {
+    /// Carries out every whole operation of `input`, for a turn that has just begun at most. Returns the bytes that were used up.
+    pub(super) fn process(&mut self, front: &NatsFront, input: &[u8], began: Instant) -> (usize, Next) {
         let mut used = 0;
-        let began = Instant::now();
         let (mut operations, mut used_before, mut work_before) = (0, 0, self.burst.work());
         let next = loop {
             if self.unauthenticated
@@ -439,7 +438,7 @@ impl Session {
         mut wide: Wide,
         until: Instant,
     ) -> Option<Next> {
-        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, until };
+        let turn = Turn { burst: &mut self.burst, origin: Some(&self.client), message, here: None, until };
         let (capture, acknowledged) = (&mut self.capture, &mut wide.acknowledged);
         let done = wide.fan_out.go_on(front.router(), turn, |binding| {
             *acknowledged |= binding.acknowledges();
@@ -475,6 +474,7 @@ impl Session {
     /// What `nats trace` sends to see where it would go. Nobody gets it, and no topic keeps it.
     fn dry_run(&mut self, front: &NatsFront, message: &Message<'_>) {
         front.metrics().dry_runs.inc();
+        self.burst.searched();
         if !front.router().reaches_anybody(message.subject) {
             self.nobody_listens(front, message);
         }
@@ -488,6 +488,7 @@ impl Session {
 
     /// HMSG with status 503, to the client's own plain subscription that waits for the answer.
     fn answer_no_responders(&mut self, front: &NatsFront, subject: &[u8], reply: &[u8]) {
+        self.burst.searched();
         let Some(target) = front.router().own_subscription(&self.client, reply) else { return };
         let Target::Client(subscription) = &*target else { return };
         front.metrics().no_responders.inc();

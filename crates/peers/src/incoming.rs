@@ -154,6 +154,19 @@ impl Drop for Counted<'_> {
     }
 }
 
+/// Leaves others their turn where no whole frame is left, and as soon as messages have taken one: a link is always busy, or
+/// brings messages for very many.
+pub(super) async fn give_way(nats: &mut dyn NatsReceiver, has_frame: bool) {
+    while nats.is_due() {
+        nats.settle();
+        task::yield_now().await;
+        nats.go_on();
+    }
+    if !has_frame && nats.settle() {
+        task::yield_now().await;
+    }
+}
+
 struct Server<'a> {
     shared: &'a Shared,
     receiver: &'a Arc<dyn PeerReceiver>,
@@ -168,9 +181,8 @@ impl Server<'_> {
         served: &mut Served,
     ) -> Result<std::convert::Infallible, Ended> {
         loop {
-            if !reader.has_frame() && served.nats.as_mut().is_some_and(|nats| nats.settle()) {
-                // A link that is always busy leaves others their turn.
-                task::yield_now().await;
+            if let Some(nats) = &mut served.nats {
+                give_way(&mut **nats, reader.has_frame()).await;
             }
             if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
                 self.outgoing.room_below(ANSWERS_BYTES_MAX).await;

@@ -196,7 +196,13 @@ pub trait NatsReceiver: Send {
     /// What is wrong with it: the connection ends then.
     fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str>;
 
-    /// What arrived together has been taken. True if there was anything.
+    /// True if what was taken has lasted for a turn, or is not done: others are to have theirs before the next frame is taken.
+    fn is_due(&mut self) -> bool;
+
+    /// Goes on with what is not done, for another turn.
+    fn go_on(&mut self);
+
+    /// What arrived together has been taken, or as much of it as a turn allows. True if there was anything.
     fn settle(&mut self) -> bool;
 }
 

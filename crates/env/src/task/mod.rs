@@ -7,6 +7,7 @@
 mod catch;
 mod handle;
 mod join_error;
+mod next_turn;
 mod set;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::world::{Spawn, current};
 
 pub use handle::JoinHandle;
 pub use join_error::JoinError;
+pub use next_turn::NextTurn;
 pub use set::JoinSet;
 
 /// Runs `work` as a task among those around the caller.

@@ -62,7 +62,7 @@ impl Outbox {
         self.queue.items.iter().any(|item| matches!(item, Item::End { room: Some(_), .. }))
     }
 
-    /// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
+    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or all is sent.
     ///
     /// Ready: everything was sent. Pending: the task is woken when it can go on.
     ///

@@ -10,12 +10,16 @@ use tailrace_env::time::Instant;
 
 use bytes::Buf;
 use tailrace_env::io::AsyncWrite as _;
+use tailrace_env::task::NextTurn;
 use tailrace_tls::TlsStream;
 
 use super::queue::{Item, Queue, too_short};
 
 /// Bytes staged at once: four TLS records. rustls holds as much again. An idle connection has neither.
 const STAGED_BYTES: usize = 64 * 1024;
+
+/// Bytes that are encrypted before others have their turn: some tenths of a millisecond.
+const TURN_BYTES: usize = 256 * 1024;
 
 /// Bytes on their way into TLS.
 #[derive(Default)]
@@ -27,6 +31,7 @@ pub(super) struct Staged {
     ends: Vec<(i16, Instant)>,
     /// TLS may hold what the socket has not taken.
     unflushed: bool,
+    next_turn: NextTurn,
 }
 
 impl Staged {
@@ -38,14 +43,19 @@ impl Staged {
         &self.bytes[self.taken..]
     }
 
-    /// Sends until the socket takes no more, the disk has to be waited for, or all is sent.
+    /// Sends until the socket takes no more, the disk has to be waited for, the turn is over, or all is sent.
     pub(super) fn poll_send(
         &mut self,
         queue: &mut Queue,
         stream: &mut TlsStream,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
+        let mut bytes = 0;
         loop {
+            if bytes >= TURN_BYTES {
+                self.next_turn.ask(cx);
+                return Poll::Pending;
+            }
             if self.rest().is_empty() {
                 self.settle(queue);
                 if queue.items.is_empty() {
@@ -58,6 +68,7 @@ impl Staged {
             self.taken += taken;
             self.unflushed = true;
             queue.took(taken as u64);
+            bytes += taken;
         }
     }
 

@@ -3,8 +3,10 @@
 //! The stream is the topic, with `_` for `.`; of a topic with several partitions each is a stream of its own, NAME-PARTITION.
 //! The sequence is the record's offset plus one.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use tailrace_env::task;
+use tailrace_env::time::Instant;
 
 use serde::Serialize;
 use tailrace_nats_wire::{Message, push_decimal};
@@ -12,7 +14,12 @@ use tailrace_types::Offset;
 
 use crate::burst::Burst;
 use crate::capture::demands::Unmet;
+use crate::capture::line::Line;
+use crate::fan_out::{FanOut, Turn};
+use crate::front::NatsFront;
+use crate::router::Begun;
 use crate::server::NatsServer;
+use tailrace_env::aside::TURN;
 use tailrace_node::partitions::Topic;
 use tailrace_node::relay::{NotStored, StoredHere};
 
@@ -158,9 +165,35 @@ impl Replies {
     }
 }
 
-/// Acknowledges the records once they are committed. Returns at once, unless as many acknowledgements wait as may.
+/// Who waits is being told. Boxed: a connection's task keeps no room for it.
+pub(super) type Telling = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What those who wait are told.
+enum Word {
+    /// It is stored: the acknowledgement up to the sequence, and the sequence of the batch's first record.
+    Stored { head: Vec<u8>, first: u64 },
+    /// It is not.
+    Failed(String),
+}
+
+impl Word {
+    fn write(&self, index: u32, payload: &mut Vec<u8>) {
+        match self {
+            Self::Stored { head, first } => {
+                payload.extend_from_slice(head);
+                push_decimal(payload, first + u64::from(index));
+                payload.push(b'}');
+            }
+            Self::Failed(body) => payload.extend_from_slice(body.as_bytes()),
+        }
+    }
+}
+
+/// Acknowledges the records once they are committed. That is waited for only where they are by now, or where as many
+/// acknowledgements wait as may.
 pub(super) async fn acknowledge(
     server: &Arc<NatsServer>,
+    line: &Line,
     topic: &Arc<Topic>,
     partition: u32,
     stored: &StoredHere<'_>,
@@ -170,9 +203,10 @@ pub(super) async fn acknowledge(
         return;
     }
     let Some(committing) = stored.committing() else {
-        return tell(server, topic, partition, stored.first(), &replies);
+        return tell(server, line, topic, partition, stored.first(), replies).await;
     };
-    let batch = Batch { topic: Arc::clone(topic), partition, first: stored.first(), replies };
+    let (line, topic) = (line.clone(), Arc::clone(topic));
+    let batch = Batch { line, topic, partition, first: stored.first(), replies };
     let captures = server.front.captures();
     let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
     // It is closed by nobody.
@@ -180,10 +214,8 @@ pub(super) async fn acknowledge(
     let server = Arc::clone(server);
     server.front.metrics().capture.acks_waiting.inc_by(count.into());
     task::spawn(async move {
-        match committing.committed().await {
-            Ok(()) => tell(&server, &batch.topic, batch.partition, batch.first, &batch.replies),
-            Err(failure) => batch.fail(&server, &failure.into()),
-        }
+        let committed = committing.committed().await;
+        batch.told(&server, committed).await;
         server.front.metrics().capture.acks_waiting.dec_by(count.into());
         drop(permit);
     });
@@ -191,6 +223,7 @@ pub(super) async fn acknowledge(
 
 /// An appended batch with those who wait for it.
 struct Batch {
+    line: Line,
     topic: Arc<Topic>,
     partition: u32,
     first: Offset,
@@ -198,40 +231,51 @@ struct Batch {
 }
 
 impl Batch {
-    fn fail(&self, server: &NatsServer, failure: &Failure) {
-        let count = self.replies.len() as u64;
-        server.front.metrics().capture.errors(failure.label()).inc_by(count);
-        answer_failure(server, &self.topic, self.partition, &self.replies, failure);
+    fn told(self, server: &Arc<NatsServer>, committed: Result<(), NotStored>) -> Telling {
+        let Self { line, topic, partition, first, replies } = self;
+        match committed {
+            Ok(()) => tell(server, &line, &topic, partition, first, replies),
+            Err(failure) => {
+                let failure = Failure::from(failure);
+                let count = replies.len() as u64;
+                server.front.metrics().capture.errors(failure.label()).inc_by(count);
+                tell_failure(server, &line, &topic, partition, replies, &failure)
+            }
+        }
     }
 }
 
 /// Acknowledges the records of a batch that begins at `first`.
-pub(super) fn tell(server: &NatsServer, topic: &Topic, partition: u32, first: Offset, replies: &Replies) {
+pub(super) fn tell(
+    server: &Arc<NatsServer>,
+    line: &Line,
+    topic: &Topic,
+    partition: u32,
+    first: Offset,
+    replies: Replies,
+) -> Telling {
     if replies.is_empty() {
-        return;
+        return nobody();
     }
     let mut head = Vec::with_capacity(64);
     head.extend_from_slice(b"{\"stream\":\"");
     write_stream(topic, partition, &mut head);
     head.extend_from_slice(b"\",\"seq\":");
     let first = first.get().unsigned_abs() + 1;
-    answer(server, replies, |index, payload| {
-        payload.extend_from_slice(&head);
-        push_decimal(payload, first + u64::from(index));
-        payload.push(b'}');
-    });
+    answer(server, line, replies, Word::Stored { head, first })
 }
 
 /// Tells those who wait that their messages were not stored.
-pub(super) fn answer_failure(
-    server: &NatsServer,
+pub(super) fn tell_failure(
+    server: &Arc<NatsServer>,
+    line: &Line,
     topic: &Topic,
     partition: u32,
-    replies: &Replies,
+    replies: Replies,
     failure: &Failure,
-) {
+) -> Telling {
     if replies.is_empty() {
-        return;
+        return nobody();
     }
     let (code, err_code) = failure.codes();
     let mut stream = Vec::new();
@@ -240,7 +284,7 @@ pub(super) fn answer_failure(
     let error = ApiError { code, err_code, description: &description };
     let body = PublishError { error, stream: &String::from_utf8_lossy(&stream), seq: 0 };
     let body = serde_json::to_string(&body).expect("it is made of text and numbers");
-    answer(server, replies, |_, payload| payload.extend_from_slice(body.as_bytes()));
+    answer(server, line, replies, Word::Failed(body))
 }
 
 /// The name of the stream that the partition is. Names of topics need no escapes in JSON.
@@ -259,21 +303,95 @@ pub(super) fn is_stream(topic: &Topic, partition: u32, name: &[u8]) -> bool {
     stream == name
 }
 
-fn answer(server: &NatsServer, replies: &Replies, mut write: impl FnMut(u32, &mut Vec<u8>)) {
+fn nobody() -> Telling {
+    Box::pin(std::future::ready(()))
+}
+
+/// Takes a place in the line at once, and tells them when it is the first.
+fn answer(server: &Arc<NatsServer>, line: &Line, replies: Replies, word: Word) -> Telling {
+    let (front, mut place) = (Arc::clone(&server.front), line.join());
+    Box::pin(async move {
+        place.first().await;
+        publish(&front, &replies, &word).await;
+        drop(place);
+    })
+}
+
+/// Publishes what they are told. Any number of subscribers may get it, so others have their turn meanwhile.
+async fn publish(front: &NatsFront, replies: &Replies, word: &Word) {
     let (mut burst, mut payload) = (Burst::default(), Vec::with_capacity(128));
     for (index, subject) in replies.iter() {
         payload.clear();
-        write(index, &mut payload);
+        word.write(index, &mut payload);
         let message = Message { subject, reply: None, headers: None, payload: &payload };
-        server.front.publish(&mut burst, &message);
+        if let Begun::Wide(targets) = front.router().begin_own(&mut burst, &message) {
+            let mut fan_out = FanOut::new(targets);
+            loop {
+                let until = burst.read_at + TURN;
+                let turn = Turn { burst: &mut burst, origin: None, message: &message, here: None, until };
+                // Topics do not capture what the server itself says.
+                if fan_out.go_on(front.router(), turn, |_| {}).is_some() {
+                    break;
+                }
+                rest(front, &mut burst).await;
+            }
+        }
+        if burst.is_due() {
+            rest(front, &mut burst).await;
+        }
     }
-    burst.finish(server.front.metrics());
-    server.front.metrics().capture.acks.inc_by(replies.len() as u64);
+    burst.finish(front.metrics());
+    front.metrics().capture.acks.inc_by(replies.len() as u64);
+}
+
+/// Sends what was published, and lets others have their turn.
+async fn rest(front: &NatsFront, burst: &mut Burst) {
+    burst.finish(front.metrics());
+    task::yield_now().await;
+    burst.begin(Instant::now());
 }
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
+    use crate::testing::{front, subscriber};
+
+    /// How often others have their turn until as many replies as these are published to so many subscriptions.
+    fn turns(replies: u32, subscriptions: u64) -> usize {
+        let front = front();
+        let client = subscriber(&front, b"r", None, subscriptions);
+        let mut waiting = Replies::default();
+        (0..replies).for_each(|index| waiting.push(index as usize, b"r"));
+        let word = Word::Stored { head: b"{\"stream\":\"s\",\"seq\":".to_vec(), first: 1 };
+        let mut published = pin!(publish(&front, &waiting, &word));
+        let mut turns = 0;
+        while published.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            turns += 1;
+        }
+        assert_eq!(client.sent().0, u64::from(replies) * subscriptions);
+        assert_eq!(front.metrics().capture.acks.get(), u64::from(replies));
+        turns
+    }
+
+    #[test]
+    fn acknowledgements_that_many_get_take_several_turns() {
+        // Each of these takes many milliseconds, however quick the machine is.
+        assert!(turns(2_000, 300) > 1);
+        assert!(turns(30, 20_000) > 1, "those for very many are cut, too");
+    }
+
+    #[test]
+    fn those_who_wait_are_told_the_sequence_or_the_reason() {
+        let mut payload = Vec::new();
+        Word::Stored { head: b"{\"seq\":".to_vec(), first: 17 }.write(3, &mut payload);
+        assert_eq!(payload, b"{\"seq\":20}");
+        payload.clear();
+        Word::Failed("because".to_owned()).write(3, &mut payload);
+        assert_eq!(payload, b"because");
+    }
 
     #[test]
     fn replies_come_out_as_they_went_in() {

@@ -16,11 +16,13 @@ mod bindings;
 mod captures;
 mod demands;
 mod lanes;
+mod line;
 mod metrics;
 
 use std::sync::Arc;
 
 use tailrace_env::sync::oneshot;
+use tailrace_env::task;
 use tailrace_nats_wire::Message;
 use tailrace_records::partition_of_key;
 use tailrace_types::{PartitionId, TimestampMs};
@@ -29,8 +31,9 @@ pub(crate) use self::binding::Binding;
 pub(crate) use self::captures::Captures;
 use self::lanes::{Lane, Lanes};
 pub(crate) use self::metrics::CaptureMetrics;
-use crate::capture::acks::{Failure, Replies};
+use crate::capture::acks::{Failure, Replies, Telling};
 use crate::capture::demands::{Unmet, unmet_of};
+use crate::capture::line::Line;
 use crate::mapping::RecordScratch;
 use crate::server::NatsServer;
 use tailrace_env::aside::Turn;
@@ -60,6 +63,16 @@ pub(crate) struct CaptureBurst {
     /// Where the last message's subject lies.
     last: usize,
     now: Option<TimestampMs>,
+    /// Those who are told what became of their messages; `None` before the first append.
+    line: Option<Line>,
+}
+
+/// Whose messages are captured.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    server: &'a Arc<NatsServer>,
+    caller: &'a Caller,
+    line: &'a Line,
 }
 
 impl CaptureBurst {
@@ -97,19 +110,21 @@ impl CaptureBurst {
 
     /// Appends everything, in order. What is to be acknowledged is so once it is as durable as its topic promises; that is waited
     /// for only if there are too many acknowledgements that wait, or if another node may lead the partition: what follows must not
-    /// pass it then.
+    /// pass it then. What is told at once is waited for.
     pub(crate) async fn append(&mut self, server: &Arc<NatsServer>, caller: &Caller) {
         let now = self.now.take().unwrap_or_else(wall_clock);
         self.current = None;
         self.last = 0;
+        let line = self.line.get_or_insert_with(Line::default).clone();
+        let origin = Origin { server, caller, line: &line };
         for Refused { topic, partition, unmet, replies } in std::mem::take(&mut self.refused) {
-            lost(server, caller, &topic, partition, 1, &replies, &Failure::Unmet(unmet));
+            lost(origin, &topic, partition, 1, replies, &Failure::Unmet(unmet)).await;
         }
         let mut forwarded = Vec::new();
         let mut turn = Turn::begin();
         for lane in self.lanes.take() {
             turn.rest().await;
-            forwarded.extend(append_lane(server, caller, lane, now).await);
+            forwarded.extend(append_lane(origin, lane, now).await);
         }
         for done in forwarded {
             // It ends when its sender is dropped.
@@ -118,26 +133,25 @@ impl CaptureBurst {
     }
 }
 
-/// What comes back ends once a batch that was forwarded is stored or refused.
-async fn append_lane(
-    server: &Arc<NatsServer>,
-    caller: &Caller,
-    lane: Lane,
-    now: TimestampMs,
-) -> Option<oneshot::Receiver<()>> {
+/// What comes back ends once a batch that was forwarded is stored or refused, and those who wait have been told.
+async fn append_lane(origin: Origin<'_>, lane: Lane, now: TimestampMs) -> Option<oneshot::Receiver<()>> {
+    let Origin { server, caller, line } = origin;
     let Lane { topic, partition, builder, mut replies, too_large, refused, .. } = lane;
     let metrics = &server.front.metrics().capture;
     if too_large > 0 {
-        lost(server, caller, &topic, partition, too_large, &refused, &Failure::TooLarge);
+        lost(origin, &topic, partition, too_large, refused, &Failure::TooLarge).await;
     }
     let (count, bytes) = (builder.len(), builder.bytes_estimate() as u64);
     if count == 0 {
         return None;
     }
     let number = i32::try_from(partition).expect("partitions have numbers of 31 bits");
+    let mut told = None;
     let forwarded = || {
+        let (done, ended) = oneshot::channel();
+        told = Some(ended);
         let replies = std::mem::take(&mut replies);
-        Forwarded { topic: Arc::clone(&topic), partition, count, bytes, replies }.told(server, caller)
+        Forwarded { topic: Arc::clone(&topic), partition, count, bytes, replies, done }.told(origin)
     };
     let batch = Batch { topic: &topic, partition: PartitionId(number), builder, now };
     let stored = relay::store(&server.node, caller, batch, forwarded).await;
@@ -146,12 +160,13 @@ async fn append_lane(
             metrics.messages.inc_by(count as u64);
             metrics.bytes.inc_by(stored.bytes);
             metrics.batches.inc();
-            acks::acknowledge(server, &topic, partition, &stored, replies).await;
+            acks::acknowledge(server, line, &topic, partition, &stored, replies).await;
             None
         }
-        Ok(Stored::UnderWay(done)) => Some(done),
+        // It ends before those who wait have been told.
+        Ok(Stored::UnderWay(_)) => told,
         Err(failure) => {
-            lost(server, caller, &topic, partition, count, &replies, &failure.into());
+            lost(origin, &topic, partition, count, replies, &failure.into()).await;
             None
         }
     }
@@ -166,43 +181,59 @@ struct Forwarded {
     /// Its bytes, before compression.
     bytes: u64,
     replies: Replies,
+    /// Dropped when those who wait have been told, or never will be.
+    done: oneshot::Sender<()>,
 }
 
 impl Forwarded {
     /// Counts it once it is stored, and tells those who wait.
-    fn told(self, server: &Arc<NatsServer>, caller: &Caller) -> Told {
-        let (server, caller) = (Arc::clone(server), caller.clone());
-        let Self { topic, partition, count, bytes, replies } = self;
-        Box::new(move |stored| match stored {
-            Ok(first) => {
-                let metrics = &server.front.metrics().capture;
-                metrics.messages.inc_by(count as u64);
-                metrics.bytes.inc_by(bytes);
-                metrics.batches.inc();
-                metrics.forwarded.inc_by(count as u64);
-                acks::tell(&server, &topic, partition, first, &replies);
+    fn told(self, origin: Origin<'_>) -> Told {
+        let Origin { server, caller, line } = origin;
+        let (server, caller, line) = (Arc::clone(server), caller.clone(), line.clone());
+        let Self { topic, partition, count, bytes, replies, done } = self;
+        Box::new(move |stored| {
+            let is_anybody_waiting = !replies.is_empty();
+            let telling = match stored {
+                Ok(first) => {
+                    let metrics = &server.front.metrics().capture;
+                    metrics.messages.inc_by(count as u64);
+                    metrics.bytes.inc_by(bytes);
+                    metrics.batches.inc();
+                    metrics.forwarded.inc_by(count as u64);
+                    acks::tell(&server, &line, &topic, partition, first, replies)
+                }
+                Err(failure) => {
+                    let origin = Origin { server: &server, caller: &caller, line: &line };
+                    lost(origin, &topic, partition, count, replies, &failure.into())
+                }
+            };
+            if is_anybody_waiting {
+                // Whoever stores batches does not wait for this; whoever publishes does, so that there is one for each lane.
+                task::spawn(async move {
+                    telling.await;
+                    drop(done);
+                });
             }
-            Err(failure) => lost(&server, &caller, &topic, partition, count, &replies, &failure.into()),
         })
     }
 }
 
-/// Tells whoever asked, counts, and writes a line to the log for the others, once in a while.
+/// Counts, writes a line to the log for those who asked for no answer, once in a while, and tells the others.
 fn lost(
-    server: &NatsServer,
-    caller: &Caller,
+    origin: Origin<'_>,
     topic: &Topic,
     partition: u32,
     count: usize,
-    replies: &Replies,
+    replies: Replies,
     failure: &Failure,
-) {
+) -> Telling {
+    let Origin { server, caller, line } = origin;
     server.front.metrics().capture.errors(failure.label()).inc_by(count as u64);
-    acks::answer_failure(server, topic, partition, replies, failure);
     if replies.len() < count && server.front.captures().may_log() {
         tracing::warn!(
             %caller, topic = %topic.name, partition, messages = count - replies.len(), reason = %failure,
             "captured messages were not stored; further losses are counted, and logged once a second at most"
         );
     }
+    acks::tell_failure(server, line, topic, partition, replies, failure)
 }

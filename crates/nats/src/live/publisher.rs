@@ -146,7 +146,7 @@ impl Publisher {
     }
 
     /// True if others are to have their turn.
-    fn is_round(&self) -> bool {
+    fn is_round(&mut self) -> bool {
         self.bytes >= ROUND_BYTES
             || self.burst.is_due()
             || (self.records.is_multiple_of(ROUND_RECORDS) && self.burst.read_at.elapsed() >= TURN)

@@ -14,13 +14,15 @@ use super::interest::Key;
 use super::wire::{self, Change, Inward, Row};
 use super::{NodeInterest, RemoteNode};
 use crate::burst::Burst;
+use crate::fan_out::{FanOut, Turn};
 use crate::front::NatsFront;
-use crate::router::Route;
-use crate::target::Target;
+use crate::router::{Begun, Route};
+use crate::target::{Here, Target};
+use tailrace_env::aside::TURN;
 use tailrace_peers::{NatsFrame, NatsReceiver};
 use tailrace_types::{i64_of, take_off};
 
-/// So much of a node's interest is removed at once where the link ends; more is left to a worker.
+/// So much of a node's interest is removed at once where it is forgotten; more is left to a worker.
 const REMOVED_INLINE_MAX: usize = 1024;
 
 /// What a link's subscriptions may take beside their texts, for the bound of bytes.
@@ -35,6 +37,13 @@ pub(crate) struct Inbound {
     /// Messages since the last look.
     fresh: bool,
     began: bool,
+    /// A message that is on its way to very many.
+    wide: Option<Box<Wide>>,
+}
+
+struct Wide {
+    message: Inward,
+    fan_out: FanOut,
 }
 
 /// What a node has subscribers for, as it has said on this link.
@@ -57,7 +66,16 @@ impl Inbound {
             burst: Burst::default(),
             fresh: false,
             began: false,
+            wide: None,
         }
+    }
+
+    /// Something is about to be done: the first of it begins a burst.
+    fn begin(&mut self) {
+        if !std::mem::replace(&mut self.began, true) {
+            self.burst.begin(Instant::now());
+        }
+        self.fresh = true;
     }
 
     fn change(&mut self, row: &Row) -> Result<(), &'static str> {
@@ -127,12 +145,21 @@ impl Inbound {
         self.front.router().routes().metrics().interest.dec();
     }
 
+    /// What is added from now on has routes of its own: it does not wait for the others to be removed.
     fn forget_all(&mut self) {
-        let interest = std::mem::take(&mut self.interest);
-        forget(&self.front, &self.node, interest.routes);
+        let routes = std::mem::take(&mut self.interest).routes;
+        if routes.len() > REMOVED_INLINE_MAX
+            && let Some(spawner) = Spawner::try_current()
+        {
+            let (front, node) = (Arc::clone(&self.front), Arc::clone(&self.node));
+            // Nobody waits for it.
+            drop(spawner.spawn_blocking(move || forget(&front, &node, routes)));
+        } else {
+            forget(&self.front, &self.node, routes);
+        }
     }
 
-    fn deliver(&mut self, message: &Inward) {
+    fn deliver(&mut self, message: Inward) {
         let router = self.front.router();
         let metrics = router.routes().metrics();
         let bytes = (message.payload.len() + message.headers.as_ref().map_or(0, Bytes::len)) as u64;
@@ -140,28 +167,66 @@ impl Inbound {
         metrics.bytes_in.inc_by(bytes);
         self.node.messages_in.fetch_add(1, Ordering::Relaxed);
         self.node.bytes_in.fetch_add(bytes, Ordering::Relaxed);
-        let served = router.deliver_here(&mut self.burst, &message.message(), message.plain, &message.queues);
-        if served < message.queues.len() {
-            metrics.dropped("no_member").inc_by((message.queues.len() - served) as u64);
+        let here = Here { plain: message.plain, queues: &message.queues };
+        let begun = router.begin_here(&mut self.burst, &message.message(), here);
+        match begun {
+            Begun::Done(served) => self.delivered(&message, served),
+            Begun::Wide(targets) => {
+                self.wide = Some(Box::new(Wide { message, fan_out: FanOut::new(targets) }));
+                self.fan_out();
+            }
+        }
+    }
+
+    /// Goes on with a message for very many, until this turn is over.
+    fn fan_out(&mut self) {
+        let Some(mut wide) = self.wide.take() else { return };
+        let Wide { message, fan_out } = &mut *wide;
+        let until = self.burst.read_at + TURN;
+        let here = Some(Here { plain: message.plain, queues: &message.queues });
+        let words = message.message();
+        let turn = Turn { burst: &mut self.burst, origin: None, message: &words, here, until };
+        // Topics have captured it where it was published.
+        if fan_out.go_on(self.front.router(), turn, |_| {}).is_some() {
+            let served = fan_out.groups();
+            self.delivered(message, served);
+        } else {
+            self.wide = Some(wide);
+        }
+    }
+
+    fn delivered(&self, message: &Inward, served: usize) {
+        let missing = message.queues.len().saturating_sub(served);
+        if missing > 0 {
+            self.front.router().routes().metrics().dropped("no_member").inc_by(missing as u64);
         }
     }
 }
 
 impl NatsReceiver for Inbound {
     fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str> {
-        if !std::mem::replace(&mut self.began, true) {
-            self.burst.begin(Instant::now());
-        }
-        self.fresh = true;
+        self.begin();
         match frame {
             NatsFrame::Interest => {
                 for row in wire::rows(payload) {
+                    self.burst.searched();
                     self.change(&row?)?;
                 }
             }
-            NatsFrame::Message => self.deliver(&Inward::decode(payload)?),
+            NatsFrame::Message => self.deliver(Inward::decode(payload)?),
         }
         Ok(())
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.wide.is_some() || self.burst.is_due()
+    }
+
+    fn go_on(&mut self) {
+        if self.wide.is_some() {
+            self.begin();
+            self.fan_out();
+        }
     }
 
     fn settle(&mut self) -> bool {
@@ -180,16 +245,7 @@ impl Drop for Inbound {
     fn drop(&mut self) {
         self.settle();
         self.front.router().routes().node_gone(&self.node);
-        let routes = std::mem::take(&mut self.interest.routes);
-        if routes.len() > REMOVED_INLINE_MAX
-            && let Some(spawner) = Spawner::try_current()
-        {
-            let (front, node) = (Arc::clone(&self.front), Arc::clone(&self.node));
-            // Nobody waits for it.
-            drop(spawner.spawn_blocking(move || forget(&front, &node, routes)));
-        } else {
-            forget(&self.front, &self.node, routes);
-        }
+        self.forget_all();
     }
 }
 
@@ -200,4 +256,69 @@ fn forget(front: &NatsFront, node: &RemoteNode, routes: HashMap<Key, Route>) {
     }
     node.interest.take_off(count as u64);
     front.router().routes().metrics().interest.dec_by(i64_of(count));
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use tailrace_nats_wire::Message;
+    use tailrace_types::NodeId;
+
+    use super::wire::Outward;
+    use super::*;
+    use crate::testing::{front, subscriber};
+
+    fn inbound(front: &Arc<NatsFront>) -> Inbound {
+        let node = front.router().routes().node_came(NodeId(2));
+        Inbound::new(Arc::clone(front), node)
+    }
+
+    fn frame(plain: bool, queues: &[&[u8]]) -> Bytes {
+        let message = Message { subject: b"r", reply: None, headers: None, payload: b"x" };
+        let mut out = BytesMut::new();
+        Outward { message: &message, plain }.put(&mut out, queues.iter().copied());
+        out.freeze()
+    }
+
+    /// Takes a frame as a link does. How often others have their turn meanwhile.
+    fn take(inbound: &mut Inbound, frame: Bytes) -> usize {
+        inbound.take(NatsFrame::Message, frame).unwrap();
+        let mut turns = 0;
+        while inbound.is_due() {
+            assert!(inbound.settle());
+            inbound.go_on();
+            turns += 1;
+        }
+        turns
+    }
+
+    #[test]
+    fn messages_that_many_get_take_several_turns() {
+        // Each of these takes many milliseconds, however quick the machine is.
+        for (messages, subscriptions) in [(2_000, 300), (30, 20_000)] {
+            let front = Arc::new(front());
+            let client = subscriber(&front, b"r", None, subscriptions);
+            let mut inbound = inbound(&front);
+            let turns: usize = (0..messages).map(|_| take(&mut inbound, frame(true, &[]))).sum();
+            assert_eq!(client.sent().0, messages * subscriptions);
+            assert!(turns > 1, "{messages} messages");
+        }
+    }
+
+    #[test]
+    fn of_very_many_those_get_a_message_whom_it_is_for() {
+        let front = Arc::new(front());
+        let plain = subscriber(&front, b"r", None, 3_000);
+        let (g, h) = (subscriber(&front, b"r", Some(b"g"), 3_000), subscriber(&front, b"r", Some(b"h"), 10));
+        let mut inbound = inbound(&front);
+        let sent = || [plain.sent().0, g.sent().0, h.sent().0];
+        take(&mut inbound, frame(false, &[b"g"]));
+        assert_eq!(sent(), [0, 1, 0]);
+        take(&mut inbound, frame(true, &[b"g", b"h", b"i"]));
+        assert_eq!(sent(), [3_000, 2, 1]);
+        take(&mut inbound, frame(true, &[]));
+        assert_eq!(sent(), [6_000, 2, 1]);
+        let dropped = front.router().routes().metrics().dropped("no_member").get();
+        assert_eq!(dropped, 1, "nobody here is in the third group");
+    }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tailrace_env::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tailrace_env::task::NextTurn;
 
 use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
@@ -40,6 +41,7 @@ pub(super) struct WebSocket<S> {
     closed: bool,
     /// Nothing more is to be read.
     input_ended: bool,
+    next_turn: NextTurn,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
@@ -56,6 +58,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
             closing,
             closed: false,
             input_ended: false,
+            next_turn: NextTurn::default(),
         }
     }
 
@@ -167,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
             }
             // Compressed input may come to nothing however much there is of it.
             if reads == READS_IN_A_ROW {
-                cx.waker().wake_by_ref();
+                this.next_turn.ask(cx);
                 return Poll::Pending;
             }
             reads += 1;

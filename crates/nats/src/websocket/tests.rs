@@ -195,6 +195,7 @@ fn inflated(payload: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
+    tailrace_runtime::install();
     for compression in [false, true] {
         let (mut client, server) = tokio::io::duplex(1 << 20);
         let mut server = WebSocket::new(server, limits(), compression, ClosingFrame::default());
@@ -233,6 +234,7 @@ async fn the_stream_carries_bytes_both_ways_and_answers_for_itself() {
 
 #[tokio::test]
 async fn a_client_that_does_wrong_is_told_why_and_read_no_further() {
+    tailrace_runtime::install();
     let (mut client, server) = tokio::io::duplex(1 << 20);
     let mut server = WebSocket::new(server, limits(), false, ClosingFrame::default());
     client.write_all(&[FINAL | opcode::BINARY, 1, b'x']).await.unwrap();
@@ -252,6 +254,7 @@ async fn a_client_that_does_wrong_is_told_why_and_read_no_further() {
 
 #[tokio::test]
 async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoarded() {
+    tailrace_runtime::install();
     let (mut client, server) = tokio::io::duplex(4096);
     let closing = ClosingFrame::default();
     let mut server = WebSocket::new(server, limits(), false, closing.clone());
@@ -294,6 +297,7 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
 /// Compressed messages of nothing: a megabyte of them yields not one byte.
 #[tokio::test]
 async fn input_that_comes_to_nothing_does_not_keep_others_from_their_turn() {
+    tailrace_runtime::install();
     const MEBIBYTE: usize = 1 << 20;
     let (mut client, server) = tokio::io::duplex(2 * MEBIBYTE);
     let mut server = WebSocket::new(server, limits(), true, ClosingFrame::default());

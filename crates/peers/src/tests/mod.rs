@@ -66,6 +66,12 @@ impl NatsReceiver for NatsRecorder {
         known.then_some(()).ok_or("a frame without anything in it")
     }
 
+    fn is_due(&mut self) -> bool {
+        false
+    }
+
+    fn go_on(&mut self) {}
+
     fn settle(&mut self) -> bool {
         false
     }

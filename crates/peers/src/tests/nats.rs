@@ -1,6 +1,10 @@
 //! What NATS clients' nodes tell each other: one queue, its order, its bound.
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use super::super::frame::FrameKind;
+use super::super::incoming::give_way;
 use super::*;
 use tailrace_env::task;
 
@@ -80,4 +84,43 @@ async fn a_frame_that_the_receiver_does_not_understand_ends_the_connection() {
     until(|| two.counts().cuts("misplaced_frame") == 1).await;
     one.stop().await;
     two.stop().await;
+}
+
+/// Who has taken a message that takes some more turns.
+struct Busy {
+    turns: usize,
+    fresh: bool,
+}
+
+impl NatsReceiver for Busy {
+    fn take(&mut self, _: NatsFrame, _: Bytes) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.turns > 0
+    }
+
+    fn go_on(&mut self) {
+        self.turns -= 1;
+        self.fresh = true;
+    }
+
+    fn settle(&mut self) -> bool {
+        std::mem::replace(&mut self.fresh, false)
+    }
+}
+
+#[test]
+fn others_have_their_turn_where_messages_take_long_and_where_no_frame_is_left() {
+    tailrace_runtime::install();
+    for (turns, has_frame, expected) in [(0, true, 0), (3, true, 3), (0, false, 1), (3, false, 4)] {
+        let mut receiver = Busy { turns, fresh: true };
+        let mut way = pin!(give_way(&mut receiver, has_frame));
+        let mut yields = 0;
+        while way.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            yields += 1;
+        }
+        assert_eq!(yields, expected, "{turns} turns, frames left: {has_frame}");
+    }
 }
