@@ -120,6 +120,8 @@ NATS = {
 WEBSOCKET = {
     "messages that inflate": payloads.deflated,
     "one byte each": b"".join(payloads.websocket_frame(bytes([byte])) for byte in b"PING\r\n"),
+    "blocks that inflate to nothing": payloads.blocks_of_nothing(),
+    "messages that inflate to nothing": payloads.websocket_frame(b"\0", 0xC2),
     "empty": payloads.websocket_frame(b""),
     "pings": payloads.websocket_frame(b"", 0x89),
     "pongs": payloads.websocket_frame(b"", 0x8A),

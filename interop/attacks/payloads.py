@@ -1,9 +1,11 @@
 """Bytes that are small and grow, or are dear to look at; made by hand, because no library makes them."""
-import struct, time, uuid, zlib
+import random, struct, time, uuid, zlib
 from functools import lru_cache
 from wire import MIB, kproto
 
 GZIP, LZ4, ZSTD = 1, 3, 4
+# What a block of zstd becomes at most.
+ZSTD_BLOCK = 128 * 1024
 
 
 def batch(value):
@@ -21,25 +23,46 @@ def around(length):
     return kproto.varint(len(inner) + length + 1) + inner, b"\0"
 
 
-def zstd_bomb(inflated=64 * MIB - 64 * 1024):
-    """A frame of blocks that repeat one byte (RFC 8878, 3.1.1.2: RLE), four bytes for 128 KiB."""
-    block = 128 * 1024
-    count = inflated // block
-    before, behind = around(count * block)
-
+def zstd_frame(before, byte, count, behind=b""):
+    """A frame of blocks that repeat one byte (RFC 8878, 3.1.1.2: RLE), four bytes for 128 KiB, and what stands around them."""
     def header(size, kind, last=0):
         return struct.pack("<I", size << 3 | kind << 1 | last)[:3]
 
     frame = struct.pack("<IBB", 0xFD2FB528, 0, 7 << 3)  # no sizes, a window of 128 KiB
-    frame += header(len(before), 0) + before + (header(block, 1) + b"v") * count + header(len(behind), 0, 1) + behind
-    return compressed(ZSTD, frame)
+    return frame + header(len(before), 0) + before + (header(ZSTD_BLOCK, 1) + byte) * count + header(len(behind), 0, 1) + behind
+
+
+def zstd_bomb(inflated=64 * MIB - 64 * 1024):
+    count = inflated // ZSTD_BLOCK
+    before, behind = around(count * ZSTD_BLOCK)
+    return compressed(ZSTD, zstd_frame(before, b"v", count, behind))
+
+
+def header_bomb(inflated=64 * MIB - 64 * 1024):
+    """A batch of 2 KB: one record, with so many headers without name and value, two bytes each. A line of NATS has 24 for each of them."""
+    count = inflated // ZSTD_BLOCK
+    size = count * ZSTD_BLOCK
+    inner = b"\0\0\0" + kproto.varint(-1) + kproto.varint(-1) + kproto.varint(size // 2)
+    return compressed(ZSTD, zstd_frame(kproto.varint(len(inner) + size) + inner, b"\0", count))
+
+
+def gzip_batch(value):
+    before, behind = around(len(value))
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return compressed(GZIP, packer.compress(before + value + behind) + packer.flush())
 
 
 def gzip_bomb(inflated=30 * MIB):
-    before, behind = around(inflated)
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    packed = packer.compress(before + b"v" * inflated + behind) + packer.flush()
-    return compressed(GZIP, packed)
+    return gzip_batch(b"v" * inflated)
+
+
+@lru_cache
+def text_batch(inflated=250 * 1024):
+    """A batch of 16 KB that becomes so much text, which takes long to compress well (170 ms at zstd's level 22): a few words of two letters, so
+    that much looks alike everywhere."""
+    chance = random.Random(1)
+    words = ["".join(chance.choices("ab", k=24)) for _ in range(30)]
+    return gzip_batch("".join(chance.choices(words, k=inflated // 24)).encode())
 
 
 def lz4_bomb(packed=31 * 1024):
@@ -90,6 +113,39 @@ def deflated(inflated=7 * MIB):
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = packer.compress(b"PING\r\n" + b"PONG\r\n" * (inflated // 6)) + packer.flush(zlib.Z_SYNC_FLUSH)
     return websocket_frame(packed[:-4], 0xC2)
+
+
+def canonical(lengths):
+    """The Huffman code of each symbol, as deflate has it (RFC 1951, 3.2.2), by the lengths of the codes; as text of bits."""
+    codes, code, before = {}, 0, 0
+    for length, symbol in sorted((length, symbol) for symbol, length in lengths.items()):
+        code <<= length - before
+        codes[symbol] = format(code, f"0{length}b")
+        code, before = code + 1, length
+    return codes
+
+
+def blocks_of_nothing(count=3000):
+    """A compressed message of so many empty blocks of deflate, 21 bytes each, that each bring codes of their own (RFC 1951, 3.2.7): two tables
+    are made for each, as large as the first tables of an inflater are, and nothing comes out."""
+    def number(value, bits):
+        return format(value, f"0{bits}b")[::-1]
+
+    # Codes of the symbols 246 to 256, of which the last, the end of the block, has the shortest; and of ten distances.
+    literals = [2, 3, 4, 5, 6, 7, 8, 9, 10, 10, 1]
+    distances = [1, 2, 3, 4, 5, 6, 7, 8, 9, 9]
+    # Of the lengths themselves; 18 stands for 11 to 138 symbols without a code.
+    lengths = {**dict.fromkeys((1, 2, 3, 4, 9), 3), **dict.fromkeys((5, 6, 7, 8, 10, 18), 4)}
+    order = (16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1)
+    codes = canonical(lengths)
+    block = number(0, 1) + number(2, 2) + number(0, 5) + number(len(distances) - 1, 5) + number(len(order) - 4, 4)
+    block += "".join(number(lengths.get(symbol, 0), 3) for symbol in order)
+    block += codes[18] + number(138 - 11, 7) + codes[18] + number(246 - 138 - 11, 7)
+    block += "".join(codes[length] for length in literals + distances) + "0"
+    eight = block * 8
+    packed = bytes(int(eight[at:at + 8][::-1], 2) for at in range(0, len(eight), 8))
+    # At the end the beginning of a stored block, of which the sender leaves out the rest (RFC 7692, 7.2.1).
+    return websocket_frame(packed * (count // 8) + b"\0", 0xC2)
 
 
 # ---- expressions and names ----

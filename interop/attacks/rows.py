@@ -1,5 +1,5 @@
 """The attacks that were found by hand, each with the parameters with which it was found."""
-import os, random, resource, socket, struct, time
+import http.client, os, random, resource, socket, struct, time, urllib.request
 from itertools import product
 import payloads, wire
 from measure import BESIDE_MIB, TOPIC, check
@@ -11,21 +11,24 @@ TWO = 2
 SECONDS = 20
 
 
+def produce_request(server, topic, batch, partitions, version=9):
+    """A batch for each partition of a topic."""
+    data = [{"Name": topic, "PartitionData": [{"Index": p, "Records": batch} for p in range(partitions)]}]
+    return wire.frame(server.schema, "Produce", version, {"Acks": 1, "TimeoutMs": 30_000, "TopicData": data})
+
+
 def produce_everywhere(attack, topic, batch, partitions, connections=TWO, version=9):
     """A batch into each partition of a topic, by each connection in one request."""
-    data = [{"Name": topic, "PartitionData": [{"Index": p, "Records": batch} for p in range(partitions)]}]
-    body = {"Acks": 1, "TimeoutMs": 30_000, "TopicData": data}
-    request = wire.frame(attack.server.schema, "Produce", version, body)
-    all_at_once(attack, request, connections)
+    all_at_once(attack, produce_request(attack.server, topic, batch, partitions, version), connections)
 
 
-def all_at_once(attack, request, connections=TWO, seconds=SECONDS):
-    """The same request on so many connections; until each has its answer."""
+def all_at_once(attack, request, connections=TWO, seconds=SECONDS, then=lambda: True):
+    """The same request on so many connections; until each has its answer, and `then`."""
     strangers = [attack.stranger() for _ in range(connections)]
     with attack.watched():
         for one in strangers:
             attack.send(one, request)
-        attack.until(lambda: all(one.answers or one.closed for one in strangers), seconds)
+        attack.until(lambda: all(one.answers or one.closed for one in strangers) and then(), seconds)
 
 
 # ---- 1: batches that inflate; quick: half as many ----
@@ -410,6 +413,66 @@ def rebound(attack):
     check(said["localhost"] and said["127.0.0.1"], f"pages of this server are refused: {said}")
 
 
+# ---- 13: live delivery ----
+
+TOO_LARGE = 'tailrace_nats_live_undeliverable_records_total{reason="too_large"}'
+
+
+def live(attack):
+    """A record in each batch that has millions of headers, which a message of NATS would have as lines; a subscriber hears of all topics."""
+    server, partitions = attack.server, 2 if attack.quick else 16
+    batch = payloads.header_bomb()
+    server.create("live", partitions)
+    listener = attack.nats()
+    attack.send(listener, b"SUB > 1\r\n")
+    # What the prober publishes comes on the same connection, so that a PONG is not seen.
+    listener.sender.join(30)
+    time.sleep(1)
+    came_to = 0
+
+    def all_offered():
+        nonlocal came_to
+        time.sleep(0.1)
+        came_to = max(came_to, metric(server, TOO_LARGE))
+        return came_to >= TWO * partitions
+
+    all_at_once(attack, produce_request(server, "live", batch, partitions), then=all_offered)
+    attack.figures.more = {"a batch": f"{len(batch):,} B", "found too large": f"{came_to:.0f} of {TWO * partitions}"}
+    check(came_to == TWO * partitions, f"{came_to:.0f} of {TWO * partitions} records were offered to the subscriber, and found too large")
+
+
+def metric(server, name):
+    """Its value; 0 if there is none, or no answer."""
+    try:
+        with urllib.request.urlopen(f"http://{server.http}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    except (OSError, http.client.HTTPException):
+        return 0
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+# ---- 14: batches that are compressed anew ----
+
+def compressed_anew(attack, partitions=40):
+    """Text to a topic that compresses as well as zstd can; a request on each of two connections, again for a second."""
+    server, batch = attack.server, payloads.text_batch()
+    server.create("anew", partitions, {"compression.type": "zstd", "compression.zstd.level": "22"})
+    request = produce_request(server, "anew", batch, partitions)
+    asked = {attack.stranger(): 0 for _ in range(TWO)}
+
+    def all_answered():
+        for one, count in asked.items():
+            if one.answers == count and time.monotonic() < ends:
+                attack.send(one, request)
+                asked[one] = count + 1
+        return time.monotonic() >= ends and all(one.answers == count or one.closed for one, count in asked.items())
+
+    with attack.watched():
+        ends = time.monotonic() + 1
+        attack.until(all_answered, SECONDS)
+    attack.figures.more = {"requests": sum(asked.values()), "a batch": f"{len(batch):,} B"}
+
+
 def cells(Cell):
     noisy = b"PUB \x1b[31mred\x1b]0;title\x07\rover.##### 0\r\n\r\n"
     return [
@@ -451,4 +514,6 @@ def cells(Cell):
         Cell("row 12: 80 ListTransactions with a pattern", patterns(10), quick=True),
         Cell("row 12: 480 ListTransactions with a pattern", patterns(60)),
         Cell("row 12: a page of a rebound name", rebound, quick=True),
+        Cell("row 13: a subscriber to >, 2 Produces of 16 zstd batches, 2 KB to 33 million headers", live, quick=True),
+        Cell("row 14: text in 40 gzip batches of 16 KB, compressed anew by zstd at level 22", compressed_anew),
     ]

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tailrace_types::NodeId;
+use tailrace_types::{DECOMPRESSED_BYTES_MAX, NodeId, i64_of};
 
 use super::choice::{
     AdvertisedListener, LogFormat, MigrationPolicy, NatsTls, ReplicaSelector, Secret, TlsClientAuth,
@@ -369,9 +369,9 @@ settings! {
         /// Nodes that vote about metadata. The others follow. With 3 of them one may fail, with 5 two.
         tailrace_controller_voters: u32 = K::new("tailrace.controller.voters", Int).default("3").count("nodes").between(1, 9);
         /// Size that a compressed batch may expand to while it is checked. Protects against decompression bombs; one
-        /// worker thread may hold this much.
+        /// worker thread may hold this much. What was accepted is compacted, and looked into by time, whatever is set later.
         tailrace_decompressed_bytes_max: u64 = K::new("tailrace.decompressed.bytes.max", Long).default("67108864").bytes()
-            .between(1024, 2_147_483_647);
+            .between(1024, i64_of(DECOMPRESSED_BYTES_MAX));
         /// When fewer bytes are free on the disk of the data folder, /healthz warns (and stays 200). 0 warns only while
         /// writes are refused for want of space. The default is one segment of the default size.
         tailrace_disk_free_warning_bytes: u64 = K::new("tailrace.disk.free.warning.bytes", Long).default("1073741824").bytes()

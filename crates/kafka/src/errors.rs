@@ -112,6 +112,7 @@ pub(crate) fn log_code(error: &LogError) -> ErrorCode {
         | LogError::IdentityMismatch { .. } => ErrorCode::KafkaStorageError,
         LogError::NotContinuous { .. }
         | LogError::BatchBytes { .. }
+        | LogError::ExpandsTooLarge { .. }
         | LogError::CompactionStopped { .. }
         | LogError::KeyMapTooSmall { .. } => ErrorCode::UnknownServerError,
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tailrace_records::BatchError;
 use tailrace_types::{LeaderEpoch, LogEnd, Offset, RaftIndex};
 
 /// Why the log refused or failed.
@@ -42,6 +43,16 @@ pub enum LogError {
         position: u64,
         /// What was expected and what was found.
         reason: String,
+    },
+    /// The records of a batch expand to more than is looked into. It is no damage: the batch is whole, and is served as it is.
+    #[error("{} has a batch at byte {position} whose records expand to more than {bytes_max} bytes", .file.display())]
+    ExpandsTooLarge {
+        /// The `.log`.
+        file: PathBuf,
+        /// Where the batch begins, in bytes from its start.
+        position: u64,
+        /// The limit.
+        bytes_max: u64,
     },
     /// The file was written by a newer tailrace.
     #[error("{} has format version {found}; this tailrace reads up to {supported}", .file.display())]
@@ -161,6 +172,16 @@ impl LogError {
     /// Something in `file` is not as it was written.
     pub fn damaged(file: &Path, position: u64, reason: impl Into<String>) -> Self {
         Self::Damaged { file: file.to_owned(), position, reason: reason.into() }
+    }
+
+    /// Why nobody can look into the batch at `position` of `file`.
+    pub(crate) fn of_batch(file: &Path, position: u64, error: &BatchError) -> Self {
+        match error {
+            BatchError::ExpandsTooLarge { bytes_max } => {
+                Self::ExpandsTooLarge { file: file.to_owned(), position, bytes_max: *bytes_max as u64 }
+            }
+            error => Self::damaged(file, position, error.to_string()),
+        }
     }
 
     /// True for a full disk, after which later appends may work.

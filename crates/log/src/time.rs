@@ -1,70 +1,114 @@
 //! Lookups by time. The rows lead to one batch; that batch is decoded to find the record.
+//!
+//! Where that batch cannot be looked into, its first offset is the answer: its row, which has a checksum of its own, says that a record of that
+//! time is in it. Who reads from there on misses none, and is told by the read what is wrong with the batch, or gets its records if it is whole
+//! again by then. To pass over the batch would hide them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
-use tailrace_records::{DecodedBatch, TimestampType};
-use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
+use tailrace_records::{BatchError, DecodedBatch, TimestampType};
+use tailrace_types::{DECOMPRESSED_BYTES_MAX, LeaderEpoch, Offset, TimestampMs};
 
-use crate::disk::{Disk, read_full_at};
-use crate::error::{IoContext, LogError};
+use crate::batches::read_batch_bytes;
+use crate::damage::Damage;
+use crate::disk::Disk;
+use crate::error::LogError;
 use crate::format::names::Kind;
 use crate::format::row::Row;
-use crate::reader::LogReader;
+use crate::reader::{LogReader, SegmentList};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
-
-/// Most bytes that one batch may decompress to here.
-const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
 /// A record found by its time.
 type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 
+/// What is looked for: the first record from `start` on and below `upto` whose timestamp is at least `timestamp`.
+struct Wanted<'a> {
+    timestamp: TimestampMs,
+    start: Offset,
+    upto: Offset,
+    /// The answer, if what the record must be in cannot be looked into.
+    closed: &'a Cell<Option<TimedOffset>>,
+}
+
 impl<D: Disk> LogReader<D> {
     /// The first record in offset order, from the log start on and below `upto`, whose timestamp is at least
-    /// `timestamp`. Blocks on the disk; decodes the batch it is in.
+    /// `timestamp`. Blocks on the disk; decodes the batch it is in. If that is damaged, or expands to more than any setting
+    /// allows: its first offset, and its largest timestamp.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] for a bad row or batch.
+    /// [`LogError::Damaged`] for a bad row.
     pub fn offset_for_time(
         &self,
         timestamp: TimestampMs,
         upto: Offset,
     ) -> Result<Option<TimedOffset>, LogError> {
-        self.retrying(|segments| {
-            let start = self.log_start();
+        let closed = Cell::new(None);
+        let found = self.retrying(|segments| {
+            closed.set(None);
             let upto = upto.min(self.log_end().offset());
-            for segment in segments.iter() {
-                if segment.end_offset() <= start || segment.max_timestamp() < timestamp {
-                    continue;
-                }
-                if segment.base_offset >= upto {
-                    break;
-                }
-                let found = self.time_in_segment(segment, timestamp, start)?;
-                if found.is_some() {
-                    return Ok(found.filter(|found| found.0 < upto));
-                }
+            self.time_in(segments, &Wanted { timestamp, start: self.log_start(), upto, closed: &closed })
+        });
+        match (found, closed.get()) {
+            // It stayed so when it was read again: nobody had cut off or removed it meanwhile.
+            (Err(error), Some(first)) => {
+                self.condemn_by(&error);
+                Ok(Some(first))
             }
-            Ok(None)
-        })
+            (found, _) => found,
+        }
+    }
+
+    fn time_in(
+        &self,
+        segments: &SegmentList<D>,
+        wanted: &Wanted<'_>,
+    ) -> Result<Option<TimedOffset>, LogError> {
+        if wanted.start >= wanted.upto {
+            return Ok(None);
+        }
+        for segment in segments {
+            if segment.end_offset() <= wanted.start || segment.max_timestamp() < wanted.timestamp {
+                continue;
+            }
+            if segment.base_offset >= wanted.upto {
+                break;
+            }
+            let found = self.time_in_segment(segment, wanted)?;
+            if found.is_some() {
+                return Ok(found.filter(|found| found.0 < wanted.upto));
+            }
+        }
+        Ok(None)
     }
 
     fn time_in_segment(
         &self,
         segment: &Arc<Segment<D>>,
-        timestamp: TimestampMs,
-        start: Offset,
+        wanted: &Wanted<'_>,
     ) -> Result<Option<TimedOffset>, LogError> {
-        let files = self.files(segment)?;
+        let files = self.files(segment).inspect_err(|error| {
+            // An index is built again soon. A `.log` that is gone may stay so.
+            if Damage::of(error).is_some_and(|damage| damage.file == segment.path(Kind::Log)) {
+                let first = segment.base_offset.max(wanted.start);
+                let epoch = self.epoch_at(first).unwrap_or(LeaderEpoch::UNKNOWN);
+                wanted.closed.set(Some((first, segment.max_timestamp(), epoch)));
+            }
+        })?;
         let mut rows = Rows::new(segment, &files);
-        let first = rows.first_where(|row| row.running_max_timestamp >= timestamp)?;
+        let first = rows.first_where(|row| row.running_max_timestamp >= wanted.timestamp)?;
         // Mostly the first row is it. Not if its records at or after the time lie below the log start.
         for number in first..rows.count {
             let row = rows.get_ahead(number)?;
-            if row.max_timestamp < timestamp || row.next_offset() <= start {
+            // What lies beyond may be overwritten.
+            if row.base_offset >= wanted.upto {
+                break;
+            }
+            if row.max_timestamp < wanted.timestamp || row.next_offset() <= wanted.start {
                 continue;
             }
-            let found = self.time_in_batch(segment, &files, &row, timestamp, start)?;
+            let found = self.time_in_batch(segment, &files, &row, wanted)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -77,27 +121,18 @@ impl<D: Disk> LogReader<D> {
         segment: &Segment<D>,
         files: &SegmentFiles<D>,
         row: &Row,
-        timestamp: TimestampMs,
-        start: Offset,
+        wanted: &Wanted<'_>,
     ) -> Result<Option<TimedOffset>, LogError> {
+        let first = (row.base_offset.max(wanted.start), row.max_timestamp, row.leader_epoch);
         let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
         if row.attributes.timestamp_type() == TimestampType::LogAppendTime && !has_gaps {
-            return Ok(Some((row.base_offset.max(start), row.max_timestamp, row.leader_epoch)));
+            return Ok(Some(first));
         }
-        let path = segment.path(Kind::Log);
-        let position = u64::from(row.position);
-        let mut bytes = vec![0; row.batch_bytes as usize];
-        let read = read_full_at(&files.log, &mut bytes, position).context("read", &path)?;
-        let damaged =
-            |error: tailrace_records::BatchError| LogError::damaged(&path, position, error.to_string());
-        let batch = DecodedBatch::new(&bytes[..read], DECOMPRESSED_BYTES_MAX).map_err(damaged)?;
-        for record in batch.records() {
-            let record = record.map_err(damaged)?;
-            if record.timestamp >= timestamp && record.offset >= start {
-                return Ok(Some((record.offset, record.timestamp, row.leader_epoch)));
-            }
+        let found = find_record(segment, files, row, wanted);
+        if let Err(LogError::Damaged { .. } | LogError::ExpandsTooLarge { .. }) = found {
+            wanted.closed.set(Some(first));
         }
-        Ok(None)
+        found
     }
 
     /// The first record with the largest timestamp below `upto`. `None` if no record has a timestamp.
@@ -152,4 +187,25 @@ impl<D: Disk> LogReader<D> {
         })?;
         if largest.0 < 0 { Ok(None) } else { self.offset_for_time(largest, upto) }
     }
+}
+
+/// Decodes a batch and looks for the record in it.
+fn find_record<D: Disk>(
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    row: &Row,
+    wanted: &Wanted<'_>,
+) -> Result<Option<TimedOffset>, LogError> {
+    let (path, position) = (segment.path(Kind::Log), u64::from(row.position));
+    let mut bytes = vec![0; row.batch_bytes as usize];
+    let read = read_batch_bytes(&files.log, &path, &mut bytes, position)?;
+    let failed = |error: BatchError| LogError::of_batch(&path, position, &error);
+    let batch = DecodedBatch::new(&bytes[..read], DECOMPRESSED_BYTES_MAX).map_err(failed)?;
+    for record in batch.records() {
+        let record = record.map_err(failed)?;
+        if record.timestamp >= wanted.timestamp && record.offset >= wanted.start {
+            return Ok(Some((record.offset, record.timestamp, row.leader_epoch)));
+        }
+    }
+    Ok(None)
 }

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("tailrace takes it that a size in memory and a size on disk are numbers of the same 64 bits");
 
+/// Bytes that the records of a batch may take when decompressed, whatever is set: the largest legal value of
+/// `tailrace.decompressed.bytes.max`. Lengths within records are `i32`.
+pub const DECOMPRESSED_BYTES_MAX: usize = i32::MAX as usize;
+
 /// A number of bytes or things as a size in memory.
 pub const fn usize_of(number: u64) -> usize {
     number as usize

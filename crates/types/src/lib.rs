@@ -9,7 +9,7 @@ mod offsets;
 mod replicas;
 mod units;
 
-pub use counts::{Tally, i64_of, take_off, usize_of};
+pub use counts::{DECOMPRESSED_BYTES_MAX, Tally, i64_of, take_off, usize_of};
 pub use names::{PartitionId, TopicId, TopicName, TopicNameError, TopicPartition};
 pub use offsets::{
     DurableEnd, HighWatermark, LeaderEpoch, LogEnd, NodeId, Offset, ProducerEpoch, ProducerId, RaftIndex,

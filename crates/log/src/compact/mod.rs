@@ -161,8 +161,8 @@ impl<D: Disk> Compaction<D> {
     /// and the rows of the whole log.
     ///
     /// # Errors
-    /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys; [`LogError::Damaged`],
-    /// [`LogError::CompactionStopped`], or what the disk says. The log is as it was.
+    /// [`LogError::KeyMapTooSmall`] if the map cannot even hold the first batch's keys; [`LogError::ExpandsTooLarge`],
+    /// [`LogError::Damaged`], [`LogError::CompactionStopped`], or what the disk says. The log is as it was.
     pub fn index(&mut self, map: &mut KeyMap, pace: &mut impl Pace) -> Result<(), LogError> {
         self.unless_overtaken(|this| this.index_segments(map, pace))?;
         self.stats.keys = map.len() as u64;

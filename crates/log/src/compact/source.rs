@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tailrace_records::{BatchError, BatchHeader, Compression, HEADER_BYTES, check, decompress};
-use tailrace_types::usize_of;
+use tailrace_types::{DECOMPRESSED_BYTES_MAX, usize_of};
 
 use super::pace::Pace;
 use crate::disk::{Disk, read_full_at};
@@ -15,9 +15,6 @@ use crate::segment::{Segment, SegmentFiles};
 
 /// Rows read at once: 64 KiB.
 const ROWS_AT_ONCE: u32 = 1024;
-
-/// Most bytes that one batch may decompress to here.
-const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of decompressed records whose buffer is kept for the next batch.
 const SCRATCH_BYTES_KEPT: usize = 8 << 20;
@@ -45,7 +42,12 @@ pub(crate) struct SourceBatch<'b, D: Disk> {
 }
 
 impl<D: Disk> SourceBatch<'_, D> {
-    /// Its uncompressed records, in `scratch` if they were compressed.
+    /// Its uncompressed records, in `scratch` if they were compressed. The bound is what any setting allows: it may have been set higher when the
+    /// batch was accepted, and then the records took as much memory.
+    ///
+    /// # Errors
+    /// [`LogError::ExpandsTooLarge`] for a batch that was accepted elsewhere. It ends the round, so that nothing goes from there on. If only the
+    /// batch stayed as it is, a tombstone behind it would go one day, and the older value in it come back.
     pub(crate) fn body<'s>(&'s self, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], LogError> {
         let body = &self.bytes[HEADER_BYTES..];
         let compression = self.header.attributes.compression().map_err(|error| self.damaged(&error))?;
@@ -56,7 +58,7 @@ impl<D: Disk> SourceBatch<'_, D> {
             *scratch = Vec::new();
         }
         decompress(compression, body, DECOMPRESSED_BYTES_MAX, scratch)
-            .map_err(|error| self.damaged(&error))?;
+            .map_err(|error| LogError::of_batch(&self.segment.path(Kind::Log), self.position, &error))?;
         Ok(scratch)
     }
 

@@ -7,11 +7,12 @@ use std::process::Command;
 
 use tailrace_log::{
     CompactionLimits, CompactionSettings, CompactionStats, HashSecret, KeyMap, LastOfProducer, Log,
-    LogConfig, LogStore, PartitionIdentity, RealDisk, Unhurried, inspect,
+    LogConfig, LogError, LogStore, PartitionIdentity, RealDisk, Unhurried, inspect,
 };
 use tailrace_records::{
-    BatchBuilder, BatchHeader, BatchOptions, BatchRewriter, Compression, DecodedBatch, HEADER_BYTES,
-    RawRecords, split_batches,
+    ATTRIBUTES_OFFSET, BatchBuilder, BatchHeader, BatchOptions, BatchRewriter, CRC_OFFSET, Compression,
+    DecodedBatch, HEADER_BYTES, LEADER_EPOCH_OFFSET, LENGTH_OFFSET, LENGTH_OVERHEAD, RawRecords,
+    split_batches,
 };
 use tailrace_types::{
     HighWatermark, LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, RaftIndex, TimestampMs,
@@ -27,13 +28,13 @@ fn identity(name: &str) -> PartitionIdentity {
     }
 }
 
-fn clean(
-    log: &mut Log<RealDisk>,
+fn settings(
+    log: &Log<RealDisk>,
     now: i64,
     producers: HashMap<ProducerId, LastOfProducer>,
-) -> CompactionStats {
+) -> CompactionSettings {
     let end = log.log_end();
-    let settings = CompactionSettings {
+    CompactionSettings {
         limits: CompactionLimits {
             stable: end.offset(),
             min_lag_ms: 0,
@@ -44,7 +45,15 @@ fn clean(
         delete_retention_ms: 1000,
         io_bytes: 4096,
         producers,
-    };
+    }
+}
+
+fn clean(
+    log: &mut Log<RealDisk>,
+    now: i64,
+    producers: HashMap<ProducerId, LastOfProducer>,
+) -> CompactionStats {
+    let settings = settings(log, now, producers);
     let mut map = KeyMap::new(1 << 20, 0.9, HashSecret([5, 6]));
     let mut round = log.begin_compaction(settings).unwrap().expect("something to do");
     round.index(&mut map, &mut Unhurried).unwrap();
@@ -117,6 +126,18 @@ struct Writer {
 }
 
 impl Writer {
+    /// Appends a batch as it is.
+    fn put(&mut self, bytes: &[u8], time: i64) -> BatchHeader {
+        let header = BatchHeader {
+            base_offset: self.log.log_end().offset(),
+            leader_epoch: LeaderEpoch(1),
+            ..BatchHeader::parse(bytes).unwrap()
+        };
+        let index: RaftIndex = self.log.next_raft_index();
+        self.log.append(&header, index, bytes, TimestampMs(time)).unwrap();
+        header
+    }
+
     fn append(&mut self, options: BatchOptions, records: &[(&str, Option<&str>)], time: i64) {
         let mut builder = BatchBuilder::new(options);
         for (key, value) in records {
@@ -124,14 +145,7 @@ impl Writer {
                 .push(TimestampMs(time), Some(key.as_bytes()), value.map(str::as_bytes), &[(b"h", None)])
                 .unwrap();
         }
-        let bytes = builder.build();
-        let header = BatchHeader {
-            base_offset: self.log.log_end().offset(),
-            leader_epoch: LeaderEpoch(1),
-            ..BatchHeader::parse(&bytes).unwrap()
-        };
-        let index: RaftIndex = self.log.next_raft_index();
-        self.log.append(&header, index, &bytes, TimestampMs(time)).unwrap();
+        let header = self.put(&builder.build(), time);
         if header.has_producer_id() && !header.attributes.is_control() {
             let last_data_offset = Some(header.last_offset());
             let last = LastOfProducer { last_data_offset, epoch: header.producer_epoch };
@@ -178,14 +192,7 @@ impl Writer {
         builder
             .push(TimestampMs(time), Some(&[0, 0, 0, u8::from(commit)]), Some(&[0, 0, 0, 0, 0, 1]), &[])
             .unwrap();
-        let bytes = builder.build();
-        let header = BatchHeader {
-            base_offset: self.log.log_end().offset(),
-            leader_epoch: LeaderEpoch(1),
-            ..BatchHeader::parse(&bytes).unwrap()
-        };
-        let index = self.log.next_raft_index();
-        self.log.append(&header, index, &bytes, TimestampMs(time)).unwrap();
+        self.put(&builder.build(), time);
     }
 }
 
@@ -226,6 +233,99 @@ fn what_compaction_has_emptied_is_passed_over() {
         let none = reader.read(Offset(from), Offset(30), 0, false).unwrap();
         assert!(none.is_none(), "{none:?}");
     }
+}
+
+/// A batch of one record whose compressed form is given.
+fn with_body(compression: Compression, body: &[u8], time: i64) -> Vec<u8> {
+    let mut builder = BatchBuilder::new(BatchOptions::default());
+    builder.push(TimestampMs(time), None, None, &[]).unwrap();
+    let mut bytes = [&builder.build()[..HEADER_BYTES], body].concat();
+    bytes[ATTRIBUTES_OFFSET + 1] = compression.id();
+    let length = (bytes.len() - LENGTH_OVERHEAD) as i32;
+    bytes[LENGTH_OFFSET..LEADER_EPOCH_OFFSET].copy_from_slice(&length.to_be_bytes());
+    let crc = crc32c::crc32c(&bytes[ATTRIBUTES_OFFSET..]);
+    bytes[CRC_OFFSET..ATTRIBUTES_OFFSET].copy_from_slice(&crc.to_be_bytes());
+    bytes
+}
+
+/// A record with a value of so many MiB, as a zstd frame of blocks that repeat one byte (RFC 8878, 3.1.1.2): four bytes for 128 KiB.
+fn zstd_record(key: &[u8], mib: usize) -> Vec<u8> {
+    const BLOCK_BYTES: usize = 128 << 10;
+    let header = |size: usize, kind: usize, last: usize| {
+        let header = ((size << 3) | (kind << 1) | last).to_le_bytes();
+        [header[0], header[1], header[2]]
+    };
+    let value_bytes = mib << 20;
+    let inner = [&[0u8, 0, 0][..], &varint(key.len()), key, &varint(value_bytes)].concat();
+    let before = [varint(inner.len() + value_bytes + 1), inner].concat();
+    let repeated = [&header(BLOCK_BYTES, 1, 0)[..], b"v"].concat().repeat(value_bytes / BLOCK_BYTES);
+    // No sizes, a window of 128 KiB.
+    let start = [&0xFD2F_B528_u32.to_le_bytes()[..], &[0, 7 << 3]].concat();
+    [&start[..], &header(before.len(), 0, 0), &before, &repeated, &header(1, 0, 1), &[0]].concat()
+}
+
+/// As lengths lie in a record.
+fn varint(number: usize) -> Vec<u8> {
+    let (mut rest, mut out) = (number << 1, Vec::new());
+    while rest > 0x7f {
+        out.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+    out
+}
+
+/// A log with a segment for each of: a batch of the keys `small` and `other`, the given batch, `small` again, and what takes batches.
+fn with_batch_between(dir: &Path, bytes: &[u8]) -> Log<RealDisk> {
+    let config = LogConfig { segment_bytes: 1000, preallocate_bytes: 0, ..LogConfig::default() };
+    let store = LogStore::new(RealDisk, 16);
+    let (log, _) = Log::open(&store, dir, &identity("t"), config, TimestampMs(NOW)).unwrap();
+    let mut writer = Writer { log, last_data: HashMap::new(), sequence: 0 };
+    let filler = "filler".repeat(200);
+    writer.append(BatchOptions::default(), &[("small", Some("1")), ("other", Some("1"))], NOW);
+    writer.put(bytes, NOW + 1);
+    writer.append(BatchOptions::default(), &[("small", Some("2"))], NOW + 2);
+    writer.append(BatchOptions::default(), &[("filler", Some(&filler))], NOW + 3);
+    assert_eq!(writer.log.reader().segment_count(), 4);
+    writer.log
+}
+
+fn record_counts(log: &Log<RealDisk>) -> Vec<i32> {
+    log.reader().headers(Offset(0)).map(|found| found.unwrap().1.record_count).collect()
+}
+
+/// As many bytes are accepted where `tailrace.decompressed.bytes.max` is set so.
+#[test]
+fn a_batch_that_expands_to_more_than_256_mib_is_compacted_and_looked_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = with_body(Compression::Zstd, &zstd_record(b"other", 257), NOW + 1);
+    let mut log = with_batch_between(dir.path(), &large);
+    let stats = clean(&mut log, NOW + 100, HashMap::new());
+    assert_eq!((stats.keys, stats.records_before, stats.records_after), (2, 4, 2));
+    assert_eq!(record_counts(&log), [0, 1, 1, 1]);
+    let found = log.reader().offset_for_time(TimestampMs(NOW + 1), log.log_end().offset()).unwrap();
+    assert_eq!(found, Some((Offset(2), TimestampMs(NOW + 1), LeaderEpoch(1))));
+    assert_eq!(log.reader().damaged(), []);
+}
+
+/// No setting accepts such a batch; a folder that comes from elsewhere may have one.
+#[test]
+fn a_batch_that_expands_to_more_than_any_setting_allows_is_no_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    // One block that claims 2 GiB, and is long enough for them.
+    let mut body = vec![0u8; 98 << 20];
+    body[..5].copy_from_slice(&[0x80, 0x80, 0x80, 0x80, 8]);
+    let mut log = with_batch_between(dir.path(), &with_body(Compression::Snappy, &body, NOW + 1));
+    let settings = settings(&log, NOW + 100, HashMap::new());
+    let mut map = KeyMap::new(1 << 20, 0.9, HashSecret([5, 6]));
+    let mut round = log.begin_compaction(settings).unwrap().unwrap();
+    let error = round.index(&mut map, &mut Unhurried).unwrap_err();
+    assert!(matches!(error, LogError::ExpandsTooLarge { position: 0, .. }), "{error}");
+    assert_eq!(record_counts(&log), [2, 1, 1, 1]);
+    // Its first offset, which is that of its only record.
+    let found = log.reader().offset_for_time(TimestampMs(NOW + 1), log.log_end().offset()).unwrap();
+    assert_eq!(found, Some((Offset(2), TimestampMs(NOW + 1), LeaderEpoch(1))));
+    assert_eq!(log.reader().damaged(), []);
 }
 
 /// With `TAILRACE_KAFKA_LIBS` (the `libs` folder of a Kafka), its DumpLogSegments reads what was written.

@@ -12,7 +12,7 @@ use tailrace_log::{
     RepairStep, Sections, inspect, repair_dir,
 };
 use tailrace_sim::{CrashMode, Effect, Rule, SimDisk};
-use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TopicId};
+use tailrace_types::{LeaderEpoch, Offset, RaftIndex, TimestampMs, TopicId};
 
 fn file(name: &str) -> PathBuf {
     dir().join(name)
@@ -132,6 +132,40 @@ fn what_is_left_of_a_segment_that_was_cut_short_is_served() {
         let (log, recovery) = open(&disk, &small_segments()).unwrap();
         assert_eq!((served(&log).1, recovery.clean), (expected, true), "known after a restart, too");
     }
+}
+
+/// A read from there on says what is wrong, or has the records once they are back. It was an error for ever.
+#[test]
+fn a_time_in_a_damaged_batch_leads_to_its_first_offset() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let bytes = batch(3, 100, 0, 0).len();
+    disk.damage(&log_file(0), |log| log[2 * bytes + 100] ^= 1);
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    let (reader, end, epoch) = (log.reader(), log.log_end().offset(), LeaderEpoch(1));
+    let look = |time| reader.offset_for_time(TimestampMs(time), end).unwrap();
+    // Batch number n has the times 1000 + n to 1002 + n.
+    assert_eq!(look(1003), Some((Offset(5), TimestampMs(1003), epoch)));
+    assert_eq!(look(1004), Some((Offset(6), TimestampMs(1004), epoch)));
+    assert_eq!(look(1005), Some((Offset(11), TimestampMs(1005), epoch)));
+    assert_eq!(served(&log).1, [6], "out of service since it was looked into");
+    assert_eq!(look(1004), Some((Offset(6), TimestampMs(1004), epoch)));
+    assert_eq!(reader.offset_for_time(TimestampMs(1004), Offset(6)).unwrap(), None);
+}
+
+#[test]
+fn a_time_in_a_segment_that_is_gone_leads_to_its_first_offset() {
+    let disk = common::disk(1);
+    closed_log(&disk);
+    let (log, _) = open(&disk, &small_segments()).unwrap();
+    disk.remove_file(&log_file(0)).unwrap();
+    let (reader, end) = (log.reader(), log.log_end().offset());
+    let next = reader.segment_bounds(Offset(0)).unwrap().1.0;
+    let look = |time| reader.offset_for_time(TimestampMs(time), end).unwrap().map(|found| (found.0, found.1));
+    // That of its last batch; the batch behind it has one later time, of its last record.
+    let largest = 1001 + next / 3;
+    assert_eq!(look(1000), Some((Offset(0), TimestampMs(largest))));
+    assert_eq!(look(largest + 1), Some((Offset(next + 2), TimestampMs(largest + 1))));
 }
 
 #[test]
