@@ -90,6 +90,9 @@ class Shares:
         is_first = self.read_since is not None and (g, t, p) not in self.read_since
         if is_first:
             self.read_since.add((g, t, p))
+        # Nothing is written while records are only held, so Kafka's leader would go on with what it knew before the change.
+        if says is None and (g, t, p) in self.changed:
+            says = RELEASE
         for _ in range(FETCHES_AFTER_A_RESTART if is_first else FETCHES):
             # A session goes on with this partition alone: what else it had would be taken unseen.
             others = [one for one in known["fetches"] if one != [self.topics[t], p]]
@@ -115,8 +118,10 @@ class Shares:
             if says is None:
                 known.setdefault("held", []).extend([t, p, first, last] for first, last, _ in acquired)
             codes = [self.share_acknowledge(g, known, t, p, first, last, says) for first, last, _ in acquired] if says else []
-            # Kafka's leader finds out when it writes that offsets were deleted. It gives out the records once more.
+            # Kafka's leader finds out when it writes that offsets were altered or deleted. It gives out the records once more.
             if NOT_LEADER_OR_FOLLOWER not in codes:
+                if codes:
+                    self.changed.discard((g, t, p))
                 break
         if not rows:
             return [0, []]
@@ -136,12 +141,14 @@ class Shares:
         self.find(GROUP_KEY, self.group_name(g))
         topics = [{"TopicName": self.topic_name(t), "Partitions": [{"PartitionIndex": p, "StartOffset": offset}]} for t, p in places]
         answer = self.call("AlterShareGroupOffsets", 0, {"GroupId": self.group_name(g), "Topics": topics})
+        self.changed.update((g, t, p) for t, p in places)
         return [answer["ErrorCode"], sorted([self.short(topic["TopicName"]), p["PartitionIndex"], p["ErrorCode"]]
                                             for topic in answer["Responses"] for p in topic["Partitions"])]
 
     def share_delete(self, g, ts):
         topics = [{"TopicName": self.topic_name(t)} for t in ts]
         answer = self.call("DeleteShareGroupOffsets", 0, {"GroupId": self.group_name(g), "Topics": topics})
+        self.changed.update((g, t, p) for t in ts for p in range(self.counts.get(t, 0)))
         return [answer["ErrorCode"], sorted([self.short(topic["TopicName"]), topic["ErrorCode"]] for topic in answer["Responses"])]
 
     def share_offsets(self, g):

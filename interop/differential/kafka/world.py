@@ -22,6 +22,8 @@ class World(Topics, Transactions, Groups, Shares):
         self.side, self.prefix = side, prefix
         # Partitions that were read for a share group since the last restart; all of them, as long as there was none.
         self.read_since = None
+        # Partitions whose share-group offsets were altered or deleted, and nothing has been acknowledged since: (group, topic, partition).
+        self.changed = set()
         # With a restart in the conversation, a topic that is deleted gets another name: Kafka gives one of the same name the settings of
         # both (docs/kafka.md). How often each had to.
         self.restarts, self.lives = restarts, Counter()
