@@ -74,6 +74,8 @@ struct Found {
     done: u64,
     counts: Counts,
     failures: BTreeMap<u64, Failure>,
+    /// Of all runs that passed, in whatever order they ended.
+    digest: u64,
 }
 
 impl Kind {
@@ -124,7 +126,8 @@ impl Campaign {
             let Ok(mut found) = self.found.lock() else { return };
             found.done += 1;
             match outcome {
-                Ok(counts) => {
+                Ok((counts, digest)) => {
+                    found.digest ^= digest;
                     for (what, times) in counts {
                         *found.counts.entry(what).or_default() += times;
                     }
@@ -159,7 +162,8 @@ impl Campaign {
     fn tell(self) -> ExitCode {
         let took = self.begun.elapsed().as_secs_f64();
         let Ok(found) = self.found.into_inner() else { return ExitCode::FAILURE };
-        println!("{:?}: {} seeds, each twice, {} ms of faults each:", self.kind, found.done, self.storm_ms);
+        let (kind, first, done) = (self.kind, self.first, found.done);
+        println!("{kind:?}: {done} seeds from {first} on, each twice, {} ms of faults each:", self.storm_ms);
         for (what, times) in &found.counts {
             println!("{times:>10}  {what}");
         }
@@ -169,6 +173,7 @@ impl Campaign {
             Some(ms) => println!(", {:.1} simulated seconds a second", *ms as f64 * 2.0 / 1_000.0 / took),
             None => println!(),
         }
+        println!("digest of all that passed, the same on every machine: {:016x}", found.digest);
         for (seed, failure) in &found.failures {
             println!("FAILED seed {seed}: {}", failure.anomaly);
             shrink(self.kind, *seed, self.storm_ms, &self.mask, failure).tell(self.kind, *seed);
@@ -232,10 +237,11 @@ fn once(
     })
 }
 
-fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<Counts, Failure> {
+/// What happened, and the digest of the run.
+fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<(Counts, u64), Failure> {
     let first = once(kind, seed, storm_ms, mask, None);
     if once(kind, seed, storm_ms, mask, None) == first {
-        first.map(|(counts, _)| counts)
+        first
     } else {
         Err(Failure { anomaly: "two runs of the seed differ".to_owned(), faults: Vec::new() })
     }
@@ -353,8 +359,7 @@ fn noticed(arguments: &[String]) -> ExitCode {
     let [kind, first, seeds] = arguments else { return ExitCode::from(2) };
     let numbers = (first.parse::<u64>(), seeds.parse::<u64>());
     let (Some(kind), (Ok(first), Ok(seeds))) = (Kind::named(kind), numbers) else { return ExitCode::from(2) };
-    let fails = |seed| Some((seed, once(kind, seed, kind.storm_ms(), &Mask::default(), None).err()?));
-    match (first..first.saturating_add(seeds)).find_map(fails) {
+    match first_failing(kind, first, first.saturating_add(seeds)) {
         Some((seed, failure)) => {
             println!("seed {seed}: {}", failure.anomaly);
             ExitCode::SUCCESS
@@ -364,6 +369,29 @@ fn noticed(arguments: &[String]) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Plays seeds once, on all cores, until one has failed and all before it have passed.
+fn first_failing(kind: Kind, first: u64, end: u64) -> Option<(u64, Failure)> {
+    let (next, found) = (AtomicU64::new(first), Mutex::new(BTreeMap::new()));
+    let is_passed =
+        |seed: u64| found.lock().is_ok_and(|found| found.keys().next().is_some_and(|least| *least < seed));
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end || is_passed(seed) {
+                return;
+            }
+            if let Err(failure) = once(kind, seed, kind.storm_ms(), &Mask::default(), None)
+                && let Ok(mut found) = found.lock()
+            {
+                found.insert(seed, failure);
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    found.into_inner().ok()?.pop_first()
 }
 
 /// Every deliberate bug of one partition, and the first seed that notices it.

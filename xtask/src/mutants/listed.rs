@@ -12,7 +12,7 @@ use crate::run::root;
 const USAGE: &str = "usage: cargo xtask mutants [--list] [PART OF A NAME...], or mutants --operators ...";
 
 /// A bug must be noticed within so many seeds of a simulator.
-const SEEDS: &str = "500";
+const SEEDS: u64 = 500;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,6 +36,16 @@ struct Mutant {
     noticed_by: String,
 }
 
+impl Mutant {
+    /// The arguments of `cargo test`; `None` if a simulator is to notice.
+    fn test(&self) -> Option<Vec<&str>> {
+        match self.noticed_by.as_str() {
+            "nodes" | "group" => None,
+            test => Some(test.split(' ').collect()),
+        }
+    }
+}
+
 pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.iter().any(|argument| argument.starts_with("--") && argument != "--list") {
         return Err(USAGE.to_owned());
@@ -56,6 +66,8 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         return Ok(());
     }
     let tree = Tree::copy()?;
+    // All of them before a bug is planted: the tree is built once for that.
+    wanted.iter().filter_map(|mutant| mutant.test()).for_each(|test| drop(tree.can_judge(&test)));
     let mut left = Vec::new();
     for mutant in wanted {
         let began = Instant::now();
@@ -63,6 +75,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
             Outcome::Noticed(how) => (format!("noticed: {how}"), false),
             Outcome::Survived => ("SURVIVED".to_owned(), true),
             Outcome::Unusable(reason) => (format!("CANNOT BE PLANTED: {reason}"), true),
+            Outcome::Undecided(reason) => (format!("UNDECIDED: {reason}"), true),
         };
         println!("{} ({:.0} s): {told}", mutant.name, began.elapsed().as_secs_f64());
         if is_left {
@@ -79,9 +92,14 @@ fn plant(tree: &Tree, mutant: &Mutant) -> Result<Outcome, String> {
         found => return Ok(Outcome::Unusable(format!("what is to be replaced stands there {found} times"))),
     }
     let planted = before.replacen(&mutant.find, &mutant.replace, 1);
-    tree.with(&mutant.file, &planted, || match mutant.noticed_by.as_str() {
-        simulator @ ("nodes" | "group") => tree.simulate(simulator, SEEDS),
-        test => tree.test(&test.split(' ').collect::<Vec<_>>()),
+    let test = mutant.test();
+    if let Some(Err(reason)) = test.as_ref().map(|test| tree.can_judge(test)) {
+        return Ok(Outcome::Undecided(reason));
+    }
+    tree.judge(&mutant.file, &planted, || match (&test, mutant.noticed_by.as_str()) {
+        (Some(test), _) => tree.test(test),
+        (None, "nodes") => tree.simulate("nodes", SEEDS),
+        (None, _) => tree.simulate("group", SEEDS),
     })
 }
 

@@ -1,7 +1,8 @@
 //! Plants bugs, one at a time, and says which of them nobody notices.
 //!
 //! They are planted in a copy of the tree (`target/mutants/tree`), which has a target folder of its own, so that work goes
-//! on beside it. A bug counts as noticed if something that is to notice it fails, and everything compiles.
+//! on beside it. A bug counts as noticed if everything compiles, what is to notice it fails every time, and passes without
+//! the bug.
 
 mod listed;
 mod operators;

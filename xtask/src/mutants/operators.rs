@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use super::tree::{Outcome, Tree};
+use super::tree::{Look, Outcome, Tree};
 use crate::run::{self, root};
 
 const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|node ...] [--minutes N] [--seed N] [--list]";
@@ -31,7 +31,7 @@ enum Step {
     /// The arguments of `cargo test`.
     Test(&'static [&'static str]),
     /// A simulator, and how many seeds.
-    Seeds(&'static str, &'static str),
+    Seeds(&'static str, u64),
 }
 
 /// A crate in which data can be lost, and who is to notice it.
@@ -42,8 +42,8 @@ struct Room {
 }
 
 const SEEDED: Step = Step::Test(&["-p", "tailrace-sim", "--test", "seeded"]);
-const GROUP: Step = Step::Seeds("group", "500");
-const NODES: Step = Step::Seeds("nodes", "20");
+const GROUP: Step = Step::Seeds("group", 500);
+const NODES: Step = Step::Seeds("nodes", 20);
 const KAFKA: Step = Step::Test(&["-p", "tailrace-server", "--test", "kafka"]);
 const NATS: Step = Step::Test(&["-p", "tailrace-server", "--test", "nats"]);
 const IN_NODE: Step = Step::Test(&["-p", "tailrace-node", "--lib"]);
@@ -144,6 +144,7 @@ impl Options {
 struct Tally {
     noticed: usize,
     uncompiled: usize,
+    undecided: usize,
     excused: usize,
     survivors: Vec<String>,
 }
@@ -169,6 +170,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
         listed.iter().for_each(|mutant| println!("{}", mutant.name));
         return Ok(());
     }
+    can_judge(&tree, &options.rooms)?;
     println!("{} mutants; seed {}, {} minutes", listed.len(), options.seed, options.minutes);
     let (began, time) = (Instant::now(), Duration::from_secs(60 * options.minutes));
     let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
@@ -196,6 +198,10 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
                     tally.uncompiled += 1;
                     "does not compile".to_owned()
                 }
+                Outcome::Undecided(reason) => {
+                    tally.undecided += 1;
+                    format!("UNDECIDED: {reason}")
+                }
             }
         };
         println!("{} ({:.0} s): {told}", mutant.name, planted.elapsed().as_secs_f64());
@@ -206,9 +212,10 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
 fn tell(tallies: &BTreeMap<&str, Tally>) -> Result<(), String> {
     for (room, tally) in tallies {
         println!(
-            "{room}: {} played, {} not noticed; {} with a reason left out, {} do not compile",
+            "{room}: {} played, {} not noticed; {} undecided, {} with a reason left out, {} do not compile",
             tally.counted(),
             tally.survivors.len(),
+            tally.undecided,
             tally.excused,
             tally.uncompiled
         );
@@ -252,21 +259,30 @@ fn in_the_order_of(seed: u64, listed: &mut [Listed]) {
     });
 }
 
+/// A night with tests that fail without a bug would say nothing.
+fn can_judge(tree: &Tree, rooms: &[&Room]) -> Result<(), String> {
+    let steps = rooms.iter().flat_map(|room| room.ladder);
+    steps.into_iter().try_for_each(|step| match step {
+        Step::Test(arguments) => tree.can_judge(arguments),
+        Step::Seeds(..) => Ok(()),
+    })
+}
+
 fn climb(tree: &Tree, mutant: &Listed, ladder: &[Step]) -> Result<Outcome, String> {
     let before = tree.read(&mutant.file)?;
     let planted = replaced(&before, &mutant.span, &mutant.replacement)
         .ok_or_else(|| format!("{}: there is no such place", mutant.name))?;
-    tree.with(&mutant.file, &planted, || {
+    tree.judge(&mutant.file, &planted, || {
         for step in ladder {
-            let outcome = match step {
+            let look = match step {
                 Step::Test(arguments) => tree.test(arguments)?,
-                Step::Seeds(simulator, seeds) => tree.simulate(simulator, seeds)?,
+                Step::Seeds(simulator, seeds) => tree.simulate(simulator, *seeds)?,
             };
-            if !matches!(outcome, Outcome::Survived) {
-                return Ok(outcome);
+            if !matches!(look, Look::Told(Outcome::Survived)) {
+                return Ok(look);
             }
         }
-        Ok(Outcome::Survived)
+        Ok(Look::Told(Outcome::Survived))
     })
 }
 
