@@ -9,10 +9,12 @@ use tailrace_types::{Offset, PartitionId, TopicPartition};
 use super::clients::{Hiding, Interest};
 use super::history::{BatchFate, BatchName, History};
 use super::site::{
-    DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, RETENTION_BYTES, TOPIC, TOPICS, replicas_of, topic_partition,
+    DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, RETENTION_BYTES, Site, TOPIC, TOPICS, replicas_of,
+    topic_partition,
 };
 use crate::computer::Computer;
 use crate::history::{History as Partitions, Seen};
+use crate::tables;
 
 /// Bytes that one read gives at most.
 const READ_BYTES: u64 = 1 << 20;
@@ -136,6 +138,35 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
     let of = |topic| &visible[&topic_partition(topic, PartitionId(0))][..];
     judge_copy(of(DATA_TOPIC), of(OUT_TOPIC))?;
     judge_heard(history)
+}
+
+/// Replicas with the same log know the same of its producers. A table that is read again from a compacted log lacks what is
+/// gone there.
+pub(super) fn judge_tables(site: &Site) -> Result<(), String> {
+    for (topic, partition) in
+        all_partitions().filter(|(topic, _)| !Keeps::of(topic, site.habits).is_compacted())
+    {
+        let mut found = Vec::new();
+        for (computer, node) in site.computers.iter().zip(1..) {
+            let here =
+                computer.node().and_then(|node| node.topics().by_name(topic)?.here(partition).ok().cloned());
+            let Some(handle) = here else { continue };
+            let start = handle.bounds().log_start;
+            let looking = async move {
+                handle
+                    .look(|core| core.as_replica().map(|replica| replica.producers().clone()))
+                    .await
+                    .flatten()
+            };
+            let table =
+                site.universe.run(computer.machine(), looking).map_err(|stalled| stalled.to_string())?;
+            found.extend(table.map(|table| (node, start, table)));
+        }
+        let Some(from) = found.iter().map(|(_, start, _)| *start).max() else { continue };
+        let of_each = found.iter().map(|(node, _, table)| (*node, table));
+        tables::judge(of_each, from).map_err(|anomaly| format!("{topic}-{partition}: {anomaly}"))?;
+    }
+    Ok(())
 }
 
 /// What the replicas of a partition hold.

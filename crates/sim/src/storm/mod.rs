@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 48] = [
+pub const RARE: [&str; 52] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -81,6 +81,7 @@ pub const RARE: [&str; 48] = [
     "a processor's transaction was committed",
     "a reader passed over an aborted batch",
     "a reassignment was begun",
+    "a relaxed topic",
     "a record was heard",
     "a replica was elected",
     "a transaction was aborted",
@@ -88,11 +89,14 @@ pub const RARE: [&str; 48] = [
     "a transactional batch was refused",
     "a transactional producer was fenced off",
     "a write landed elsewhere",
+    "a cluster of five nodes",
+    "a node that is a cluster by itself",
     "all computers lost their power",
     "an acknowledgement was refused",
     "an assignment was taken",
     "an offset was committed",
     "bits rotted",
+    "nodes with one thread of each kind, and hardly any room",
     "nothing was known of a batch",
     "old records were deleted",
     "operations of a disk failed",
@@ -168,6 +172,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
         Ok(told) => {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(told);
+            counts.extend(storm.site.kind());
             counts.insert("turns of all that ran", storm.site.universe.turns());
             let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
             Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })
@@ -277,6 +282,7 @@ impl Storm {
     /// Compares what was told with what is there, and stops the nodes.
     fn end(&self) -> Result<BTreeMap<&'static str, u64>, String> {
         judge::judge(&self.site.computers, &self.history.lock())?;
+        judge::judge_tables(&self.site)?;
         for computer in &self.site.computers {
             match computer.stop() {
                 0 => {}

@@ -171,6 +171,17 @@ impl Site {
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
 
+    /// What of it some runs have, and others do not.
+    pub(super) fn kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let kinds = [
+            ("a cluster of five nodes", self.computers.len() == 5),
+            ("a node that is a cluster by itself", self.computers.len() == 1),
+            ("a relaxed topic", self.habits.relaxes_old),
+            ("nodes with one thread of each kind, and hardly any room", self.habits.is_tight),
+        ];
+        kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
+    }
+
     /// The number of a computer. The clients' comes behind the others.
     pub(super) fn number(&self, index: usize) -> u8 {
         if index < self.computers.len() { number(index) } else { CLIENT }

@@ -440,6 +440,8 @@ impl Socket for SocketEnd {
             }
             let count = taken.len();
             if count > 0 {
+                let (first, second) = taken.as_slices();
+                side.universe.sent(crc32c::crc32c_append(crc32c::crc32c(first), second));
                 let arrives = side.arrival(own.machine, other);
                 other.coming.push_back((arrives, taken));
                 other.bytes += count;

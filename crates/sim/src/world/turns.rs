@@ -172,8 +172,12 @@ struct State {
     woken: Vec<u64>,
     timers: BTreeMap<(Duration, u64), Waker>,
     turns: u64,
-    /// Of all choices and times so far: two runs of one seed have the same.
+    /// Of all choices, times and bytes sent so far: two runs of one seed have the same.
     digest: u64,
+}
+
+fn mixed(digest: u64, with: u64) -> u64 {
+    (digest ^ with).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }
 
 impl Universe {
@@ -202,9 +206,15 @@ impl Universe {
         self.lock().turns
     }
 
-    /// A number that tells two courses apart: who had which turn, and when.
+    /// A number that tells two courses apart: who had which turn, when, and what was sent.
     pub(crate) fn digest(&self) -> u64 {
         self.lock().digest
+    }
+
+    /// The checksum of something that was sent.
+    pub(super) fn sent(&self, checksum: u32) {
+        let mut state = self.lock();
+        state.digest = mixed(state.digest, checksum.into());
     }
 
     /// Lets everybody have turns until `is_done`, which is asked after each turn.
@@ -280,7 +290,7 @@ impl Universe {
         let took = state.rng.below(TURN_NANOS);
         state.now += Duration::from_nanos(took);
         state.turns += 1;
-        state.digest = (state.digest ^ id ^ took << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        state.digest = mixed(state.digest, id ^ took << 20);
         let now = state.now;
         let entry = state.entries.get_mut(&id)?;
         entry.is_ready = false;

@@ -1,6 +1,5 @@
 //! A replicated partition under faults: nothing acknowledged is lost, doubled or reordered, and consumers of any replica see the
-//! same. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+//! same. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some seeds are the day's.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +7,23 @@ use tailrace_replication::raft::DeliberateBug;
 use tailrace_sim::Mask;
 use tailrace_sim::group::{self, Bug, GroupOptions, RARE};
 
+use crate::common::seeds;
+
+/// Seeds that are always played, and how many each day has of its own.
 const SEEDS: u64 = 30;
+const DAILY: u64 = 30;
 /// A deliberate bug must be noticed within that many.
 const BUG_SEEDS: u64 = 500;
 const STORM_MS: u64 = 4_000;
 
-fn number(variable: &str) -> Option<u64> {
-    std::env::var(variable).ok().map(|text| text.parse().unwrap())
-}
-
 #[test]
 fn nothing_acknowledged_is_lost_doubled_or_reordered() {
-    let seeds = match number("TAILRACE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("TAILRACE_SEEDS").unwrap_or(SEEDS),
+    let seeds: Vec<u64> = match seeds::chosen() {
+        Some(chosen) => chosen.collect(),
+        None => (0..SEEDS).chain(seeds::of_the_day(DAILY)).collect(),
     };
-    let several = seeds.end - seeds.start > 1;
+    seeds::tell("one partition", &seeds);
+    let several = seeds.len() > 1;
     let mut counts = BTreeMap::new();
     for seed in seeds {
         let options = GroupOptions { seed, storm_ms: STORM_MS, bug: None, mask: Mask::default() };

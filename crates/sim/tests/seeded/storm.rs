@@ -1,16 +1,16 @@
 //! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some seeds are the day's.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use tailrace_sim::Mask;
 use tailrace_sim::storm::{self, StormOptions};
 
+use crate::common::seeds;
+
 /// Seeds that are always played.
 const SEEDS: u64 = 2;
 
-/// Where seeds of days begin, and how many each day has.
-const DAYS: u64 = 1_000_000;
+/// How many each day has of its own.
 const DAILY: u64 = 4;
 
 const STORM_MS: u64 = 3_000;
@@ -31,16 +31,11 @@ const JUDGED: [&str; 10] = [
 
 #[test]
 fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
-    let number = |variable: &str| std::env::var(variable).ok().and_then(|text| text.parse::<u64>().ok());
-    let seeds: Vec<u64> = match (number("TAILRACE_SEED"), number("TAILRACE_SEEDS")) {
-        (Some(seed), _) => vec![seed],
-        (None, Some(seeds)) => (0..seeds).collect(),
-        (None, None) => {
-            let first = DAYS + today() * DAILY;
-            (0..SEEDS).chain(first..first + DAILY).collect()
-        }
+    let seeds: Vec<u64> = match seeds::chosen() {
+        Some(chosen) => chosen.collect(),
+        None => (0..SEEDS).chain(seeds::of_the_day(DAILY)).collect(),
     };
-    eprintln!("seeds {seeds:?}");
+    seeds::tell("nodes", &seeds);
     let (several, mut counts) = (seeds.len() > 1, BTreeMap::new());
     for seed in seeds {
         let options = StormOptions { seed, storm_ms: STORM_MS, mask: Mask::default() };
@@ -54,10 +49,4 @@ fn what_nodes_acknowledged_under_faults_is_there_once_and_where_they_said() {
     for what in JUDGED.into_iter().filter(|_| several) {
         assert!(counts.get(what).is_some_and(|times| *times > 0), "no seed saw '{what}'");
     }
-}
-
-/// In days since 1970.
-fn today() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since_1970.expect("the clock is right").as_secs() / 86_400
 }

@@ -5,6 +5,7 @@
 pub(crate) mod committed;
 pub(crate) mod compaction;
 pub(crate) mod damage;
+pub(crate) mod seeds;
 pub(crate) mod trio;
 
 use std::path::{Path, PathBuf};
