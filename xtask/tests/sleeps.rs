@@ -13,6 +13,9 @@ const REASON_LINES: usize = 2;
 /// Lines above a sleep in which a loop that looks again has its end.
 const LOOP_LINES: usize = 10;
 
+/// How a file outside of `tests` ends that has tests alone.
+const TEST_FILES: [&str; 4] = ["/tests.rs", "_tests.rs", "_test.rs", "/models.rs"];
+
 /// What the end of such a loop looks like.
 const ENDS: [&str; 4] = ["Instant::now()", "elapsed()", "deadline", "timeout("];
 
@@ -28,7 +31,7 @@ fn tests_say_what_they_sleep_for() {
             continue;
         }
         let source = fs::read_to_string(&file).unwrap();
-        let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+        let is_test = path.contains("/tests/") || TEST_FILES.iter().any(|end| path.ends_with(end));
         let tests = if is_test { &source[..] } else { tests_in(&source) };
         let skipped = source[..source.len() - tests.len()].lines().count();
         looked_at += tests.matches("sleep(").count();

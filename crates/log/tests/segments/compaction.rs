@@ -328,7 +328,6 @@ fn a_batch_that_expands_to_more_than_any_setting_allows_is_no_damage() {
     assert_eq!(log.reader().damaged(), []);
 }
 
-/// With `TAILRACE_KAFKA_LIBS` (the `libs` folder of a Kafka), its DumpLogSegments reads what was written.
 /// The key map counts 32 bits of offsets from its first one: a round ends before the batch that lies beyond.
 #[test]
 fn a_round_ends_where_offsets_are_too_far_apart_and_the_next_goes_on() {
@@ -395,6 +394,7 @@ fn what_compaction_writes_is_what_kafka_reads() {
     assert!(horizons > 0);
 }
 
+/// With `TAILRACE_KAFKA_LIBS` (the folder of Kafka's jars, as `.ci/run full` has it), its DumpLogSegments reads what was written.
 fn dump(dir: &Path) {
     let Some(libs) = std::env::var_os("TAILRACE_KAFKA_LIBS") else { return };
     let mut files: Vec<PathBuf> =

@@ -371,8 +371,14 @@ async fn secrets_are_shown_to_nobody() {
     let server = TestServer::with(&settings).await;
     let _client = connect(&server, user("alice", "s3sam")).await.unwrap();
     for page in ["/", "/healthz", "/metrics", "/varz", "/connz?auth=1&subs=1"] {
-        let (_, body) = server.get(page).await;
+        let (status, body) = server.get(page).await;
+        assert_eq!(status, 200, "{page}: {body}");
         assert!(!body.contains("s3sam"), "{page}: {body}");
+        assert_eq!(
+            body.contains("alice"),
+            page.starts_with("/connz"),
+            "{page} shows who is connected: {body}"
+        );
     }
     let mut kafka = server.connect().await;
     let resource = tailrace_kafka_wire::messages::describe_configs_request::DescribeConfigsResource {

@@ -264,8 +264,10 @@ async fn captured_and_produced_records_of_one_topic_come_once_each() {
     let expected: Vec<String> = (0..50).map(|number| number.to_string()).collect();
     assert_eq!(by_subject["t.nats"], expected);
     assert_eq!(by_subject["t.kafka"], expected);
-    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "one came twice");
-    assert_eq!(count_of_records(&server, "t", 1).await, 100, "none is stored twice");
+    // What would come a second time is read from the log, as this one is, and before it.
+    send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"end").payload(b"")).await;
+    assert_eq!(message(&mut all).await.0, "t.end", "one came twice");
+    assert_eq!(count_of_records(&server, "t", 1).await, 101, "none is stored twice");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -297,7 +299,7 @@ async fn of_a_producer_that_commits_and_aborts_what_is_committed_is_delivered() 
     let producer: FutureProducer = kafka(&server).set("transactional.id", "both").create().unwrap();
     let begins = producer.clone();
     tokio::task::spawn_blocking(move || begins.init_transactions(PATIENCE)).await.unwrap().unwrap();
-    for number in 0..10 {
+    for number in 0..11 {
         producer.begin_transaction().unwrap();
         let payload = number.to_string();
         send(&producer, FutureRecord::<[u8], [u8]>::to("t").payload(payload.as_bytes())).await;
@@ -308,10 +310,9 @@ async fn of_a_producer_that_commits_and_aborts_what_is_committed_is_delivered() 
         };
         tokio::task::spawn_blocking(end).await.unwrap().unwrap();
     }
-    for expected in ["0", "2", "4", "6", "8"] {
+    for expected in ["0", "2", "4", "6", "8", "10"] {
         assert_eq!(message(&mut all).await.2, expected);
     }
-    assert!(tokio::time::timeout(MEANWHILE, next(&mut all)).await.is_err(), "the last one was aborted");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

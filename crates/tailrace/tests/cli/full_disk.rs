@@ -217,6 +217,7 @@ fn a_topic_that_was_created_on_a_full_disk_is_online_when_there_is_room() {
     let said = || std::fs::read_to_string(disk.path().with_extension("stderr")).unwrap();
     let errors = || said().lines().filter(|line| line.contains("ERROR")).count();
     let before = errors();
+    assert!(before > 0, "{}", said());
     // No error must be repeated meanwhile. There is no event to wait for.
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_eq!(errors(), before, "{}", said());

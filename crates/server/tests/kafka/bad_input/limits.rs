@@ -139,10 +139,14 @@ async fn a_very_large_request_is_not_overtaken_for_ever() {
 #[tokio::test]
 async fn announced_frames_hold_no_memory() {
     let server = server().await;
+    let received = "tailrace_kafka_received_bytes_total";
+    let before = server.metric(received).await;
     let mut lazy = [server.stream().await, server.stream().await, server.stream().await];
+    let mut announced = 0.0;
     for stream in &mut lazy {
-        begin_frame(stream, 1_048_000, 0).await;
+        announced += begin_frame(stream, 1_048_000, 0).await;
     }
+    eventually("all are read", || async { server.metric(received).await == before + announced }).await;
     let answer = server.connect().await.produce_to("t", 0, -1, numbered(0, 1, 500_000)).await;
     assert_eq!(answer.error_code, 0);
     assert_eq!(server.metric("tailrace_request_memory_waits_total").await, 0.0);

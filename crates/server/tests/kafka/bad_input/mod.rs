@@ -98,11 +98,12 @@ fn good_requests() -> Vec<Bytes> {
     client_frames
 }
 
-/// Announces a Produce request of `bytes` bytes and sends the first of them.
-async fn begin_frame(stream: &mut TcpStream, bytes: i32, sent: usize) {
+/// Announces a Produce request of `bytes` bytes and sends the first of them. Returns how many bytes went out in all.
+async fn begin_frame(stream: &mut TcpStream, bytes: i32, sent: usize) -> f64 {
     let mut begun = [&bytes.to_be_bytes()[..], &header(0, 9)].concat();
     begun.resize(begun.len().max(sent), 0);
     stream.write_all(&begun).await.expect("it is taken");
+    begun.len() as f64
 }
 
 async fn memory(server: &TestServer) -> f64 {

@@ -164,6 +164,7 @@ async fn connections_left_in_any_state_are_given_up() {
         begin_frame(&mut partial, 1000, 0).await;
         let mut large = server.stream().await;
         begin_frame(&mut large, 900_000, 300_000).await;
+        eventually("it holds memory", || async { memory(&server).await > 0.0 }).await;
         let mut waiting = server.connect().await;
         waiting.send(12, &fetch).await;
         let mut pipelined = server.connect().await;
