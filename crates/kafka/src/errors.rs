@@ -128,6 +128,7 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
             ErrorCode::KafkaStorageError
         }
         ReadFailure::Log(error) => log_code(error),
+        ReadFailure::Panicked => ErrorCode::UnknownServerError,
     }
 }
 
@@ -251,5 +252,19 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
         ControlErrorKind::UnsupportedLevel => ErrorCode::UnsupportedVersion,
         ControlErrorKind::NotRegistered => ErrorCode::BrokerIdNotRegistered,
         ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients take KAFKA_STORAGE_ERROR for a disk that fails, and try another replica.
+    #[test]
+    fn a_panic_is_the_servers_fault_and_not_the_disks() {
+        assert_eq!(read_code(&ReadFailure::Panicked), ErrorCode::UnknownServerError);
+        assert_eq!(share_code(&ShareFailure::Read(ReadFailure::Panicked)), ErrorCode::UnknownServerError);
+        assert_eq!(share_code(&ShareFailure::Internal), ErrorCode::UnknownServerError);
+        assert_eq!(command_code(&CommandError::Panicked), ErrorCode::UnknownServerError);
     }
 }
