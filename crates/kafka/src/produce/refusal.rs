@@ -10,7 +10,7 @@ use tailrace_types::Offset;
 
 use crate::commands::Refusal;
 use crate::context::Context;
-use crate::errors::{append_code, batch_code};
+use crate::errors::{batch_code, failure_code};
 use tailrace_env::workers::Panicked;
 use tailrace_node::partitions::AppendFailure;
 
@@ -120,10 +120,12 @@ impl From<Refusal> for PartitionRefusal {
 
 impl From<AppendFailure> for PartitionRefusal {
     fn from(failure: AppendFailure) -> Self {
+        let code = failure_code(&failure);
         match failure {
-            AppendFailure::Gone | AppendFailure::NotLeader => Self::from(ErrorCode::NotLeaderOrFollower),
-            AppendFailure::TooFewReplicas => Self::from(ErrorCode::NotEnoughReplicas),
-            AppendFailure::Refused(error) => Self::new(append_code(&error), error.to_string()),
+            AppendFailure::Gone | AppendFailure::NotLeader | AppendFailure::TooFewReplicas => {
+                Self::from(code)
+            }
+            AppendFailure::Refused(error) => Self::new(code, error.to_string()),
         }
     }
 }
