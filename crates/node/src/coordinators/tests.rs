@@ -222,6 +222,20 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     rig.running.stop().await;
 }
 
+/// As what producers write: the kernel slows down all who write, and knows no difference.
+#[tokio::test]
+async fn what_a_coordinator_appends_counts_as_dirty() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1), "its topic is there");
+    let before = rig.node().dirty.appended_bytes();
+    let long = "a".repeat(10_000);
+    assert_eq!(rig.count(&long).await, Ok(1));
+    let appended = rig.node().dirty.appended_bytes() - before;
+    assert!(appended > long.len() as u64, "{appended} bytes were told of");
+    rig.running.stop().await;
+}
+
 #[tokio::test]
 async fn answers_keep_the_order_of_their_events_and_time_brings_its_own() {
     let folder = TempDir::new().unwrap();
