@@ -105,13 +105,7 @@ impl ControllerShell {
             return Ok(());
         }
         let began = Instant::now();
-        match self.executed(Caller::internal(), Command::Barrier, now).await {
-            // A controller of an earlier build does not know it. Any command will do that a majority has to agree to.
-            Err(CommandError::Append(_)) => {
-                self.executed(Caller::internal(), Command::AllocateProducerIds, now).await?
-            }
-            outcome => outcome?,
-        };
+        self.executed(Caller::internal(), Command::Barrier, now).await?;
         *last = Some(began);
         Ok(())
     }
