@@ -39,7 +39,7 @@ const RECORD_LIMIT: i8 = 1;
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// A fetch that waits for `MinBytes` looks again after so long at the earliest, as in `fetch`.
-const LOOKS_APART: Duration = Duration::from_millis(2);
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 /// One request on its way.
 struct Turn {
@@ -176,7 +176,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
     loop {
-        let next_look = Instant::now() + LOOKS_APART;
+        let next_look = Instant::now() + LOOK_INTERVAL_MIN;
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
         if is_last || is_enough(context, turn, &notify).await {

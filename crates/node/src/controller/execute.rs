@@ -16,7 +16,7 @@ use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 
 /// Between two looks for a controller.
-const LOOKS: Pauses = Pauses::steady(Duration::from_millis(50));
+const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
@@ -57,7 +57,7 @@ impl ControllerShell {
         command: &Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
-        let mut looks = LOOKS.until(caller.until(COMMAND_TIMEOUT));
+        let mut looks = PAUSES.until(caller.until(COMMAND_TIMEOUT));
         loop {
             let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,

@@ -412,10 +412,10 @@ impl<C: Perform> Shard<C> {
                 self.deadline.store(NEVER, Ordering::Release);
             } else if ticked.is_err() {
                 // The disk may be full for a while, and each try reads the log.
-                time::sleep(FAILURE_PAUSE).await;
+                time::sleep(FAILURE_RETRY_INTERVAL).await;
             } else if self.deadline.load(Ordering::Acquire) == deadline {
                 // A core may have been called early.
-                time::sleep(TICK_PAUSE).await;
+                time::sleep(TICK_INTERVAL_MIN).await;
             }
         }
     }
@@ -427,10 +427,10 @@ impl<C: Perform> Shard<C> {
 }
 
 /// Least time between two calls of a core that leaves its deadline where it was.
-const TICK_PAUSE: Duration = Duration::from_millis(5);
+const TICK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
 /// Time after which a core that failed is tried again when its deadline has come.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+const FAILURE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why the end of a transaction was not written.
 #[derive(Debug, thiserror::Error)]

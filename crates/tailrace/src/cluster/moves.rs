@@ -9,7 +9,7 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 };
 use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest};
 
-use super::place::Places;
+use super::placement::Placement;
 use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
 
@@ -88,10 +88,10 @@ pub(super) async fn look(cluster: &mut Cluster) -> Result<(Vec<Topic>, Vec<(i32,
 }
 
 /// The nodes but one, and the load that all replicas are.
-pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Places {
+pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Placement {
     let replicas =
         topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.replicas);
-    Places::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
+    Placement::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
 }
 
 /// Waits until none of `which` is under way any more. False if the time was up.
