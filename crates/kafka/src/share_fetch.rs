@@ -131,8 +131,11 @@ fn named_in(request: ShareFetchRequest) -> (Vec<Partition>, Vec<(Partition, Vec<
             named.push(name);
             if !partition.acknowledgement_batches.is_empty() {
                 let batches = partition.acknowledgement_batches.into_iter();
-                let batches =
-                    batches.map(|batch| (batch.first_offset, batch.last_offset, batch.acknowledge_types));
+                let batches = batches.map(|batch| Said {
+                    first: batch.first_offset,
+                    last: batch.last_offset,
+                    codes: batch.acknowledge_types,
+                });
                 said.push((name, batches.collect()));
             }
         }
@@ -206,7 +209,8 @@ async fn find(
     notify: &Arc<Notify>,
 ) -> Result<Arc<LivePartition>, ShareFailure> {
     let node = context.node();
-    let live = node.share_groups().get_or_load(node, &turn.member.key(partition)).await?;
+    let (topic, number) = partition;
+    let live = node.share_groups().get_or_load(node, &turn.member.key(topic, number)).await?;
     live.register_fetch(notify);
     Ok(live)
 }

@@ -198,7 +198,7 @@ impl<D: Disk> Replica<D> {
         let Some(repair) = &mut self.mending.under_way else { return };
         match repair.patch.give_up(upto) {
             Ok(given_up) => {
-                repair.lost.extend(given_up.map(|(range, _)| DamagedRange { is_lost: true, ..range }));
+                repair.lost.extend(given_up.map(|given_up| DamagedRange { is_lost: true, ..given_up.range }));
                 self.mending.forget_refusals();
             }
             Err(error) if error.is_no_space() => self.pause(),

@@ -88,7 +88,7 @@ async fn plan(
     let (mut moves, mut waiting) = (Moves::new(), Vec::new());
     for topic in &topics {
         for partition in &topic.partitions {
-            let which = (topic.name.clone(), partition.index);
+            let which = Which::new(&topic.name, partition.index);
             let removing = under_way.get(&which).cloned().unwrap_or_default();
             let target: Vec<i32> =
                 partition.replicas.iter().copied().filter(|node| !removing.contains(node)).collect();
@@ -110,9 +110,9 @@ fn elsewhere(places: &mut Placement, target: &[i32], arguments: &DecommissionArg
     places.fit(target, count).filter(|nodes| !nodes.is_empty())
 }
 
-fn no_room((topic, partition): &Which, count: usize, places: &Placement, node: i32) -> String {
+fn no_room(which: &Which, count: usize, places: &Placement, node: i32) -> String {
     format!(
-        "{topic}-{partition} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
+        "{which} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
         places.len()
     )
 }
