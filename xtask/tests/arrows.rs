@@ -109,8 +109,7 @@ fn only_the_listed_arrows_exist() {
         if name == "xtask" {
             continue;
         }
-        let (_, allowed) =
-            ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed"));
+        let allowed = allowed(name);
         seen.insert(name.to_owned());
         for dependency in package["dependencies"].as_array().unwrap() {
             // Tests may use what they like.
@@ -118,18 +117,52 @@ fn only_the_listed_arrows_exist() {
                 continue;
             }
             let used = dependency["name"].as_str().unwrap();
-            assert!(used != "tokio" || TOKIO.contains(&name), "{name} must not use tokio");
-            assert!(
-                used != "tokio-rustls" || TOKIO_RUSTLS.contains(&name),
-                "{name} must not use tokio-rustls"
-            );
-            if dependency["path"].is_string() {
-                let used = short(used);
-                assert!(used == "types" || allowed.contains(&used), "{name} must not use {used}");
-            }
+            let used =
+                if dependency["path"].is_string() { Used::Ours(short(used)) } else { Used::Foreign(used) };
+            let fault = fault(name, used, allowed);
+            assert_eq!(fault, None);
         }
     }
     assert!(seen.contains("log") && seen.contains("server"), "the workspace was not read: {seen:?}");
+}
+
+/// What a crate may use of the workspace, beside `types`.
+fn allowed(name: &str) -> &'static [&'static str] {
+    ALLOWED.iter().find(|(own, _)| *own == name).unwrap_or_else(|| panic!("{name} is not listed")).1
+}
+
+/// What a crate uses: one of the workspace, or another.
+#[derive(Clone, Copy)]
+enum Used<'a> {
+    Ours(&'a str),
+    Foreign(&'a str),
+}
+
+/// What is wrong with it that the crate `name` uses this, if something is.
+fn fault(name: &str, used: Used<'_>, allowed: &[&str]) -> Option<String> {
+    let (used, may) = match used {
+        Used::Foreign(used @ "tokio") => (used, TOKIO.contains(&name)),
+        Used::Foreign(used @ "tokio-rustls") => (used, TOKIO_RUSTLS.contains(&name)),
+        Used::Foreign(used) => (used, true),
+        Used::Ours(used) => (used, used == "types" || allowed.contains(&used)),
+    };
+    (!may).then(|| format!("{name} must not use {used}"))
+}
+
+#[test]
+fn an_arrow_that_leads_up_is_a_fault() {
+    let fault = |name, used| fault(name, used, allowed(name));
+    assert_eq!(fault("node", Used::Ours("nats")), Some("node must not use nats".to_owned()));
+    assert_eq!(fault("nats", Used::Ours("node")), None);
+    assert_eq!(fault("nats", Used::Ours("kafka")), Some("nats must not use kafka".to_owned()));
+    assert_eq!(fault("records", Used::Ours("types")), None);
+    assert_eq!(fault("node", Used::Foreign("tokio")), Some("node must not use tokio".to_owned()));
+    assert_eq!(
+        fault("peers", Used::Foreign("tokio-rustls")),
+        Some("peers must not use tokio-rustls".to_owned())
+    );
+    assert_eq!(fault("runtime", Used::Foreign("tokio")), None);
+    assert_eq!(fault("node", Used::Foreign("bytes")), None);
 }
 
 /// Rooms that wait, spawn, read clocks and hold connections through `env` alone.
@@ -170,19 +203,59 @@ const WORLDS: &[&str] = &[
     "UdpSocket",
 ];
 
-/// The lines that use a world without asking `env` for it. Tests are the world's own.
+/// The lines that use a world without asking `env` for it, and what grouped imports bring of one. Tests are the world's own.
 fn world_without_env(text: &str) -> Vec<String> {
     let mut parts = text.split("#[cfg(test)]\nmod ");
     let mut shipped = parts.next().unwrap_or_default().to_owned();
     // What stands behind the end of a module of tests is shipped.
     shipped.extend(parts.filter_map(|tests| Some(tests.split_once("\n}")?.1)));
-    let code = shipped.lines().map(|line| line.split("//").next().unwrap_or_default());
-    let is_bad = |line: &&str| {
+    let code: Vec<&str> = shipped.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let is_bad = |line: &str| {
         // Whether this thread unwinds is no question to a world, and TLS is over any stream.
         let line = line.replace("std::thread::panicking", "").replace("tokio_rustls", "");
         WORLDS.iter().any(|part| line.contains(part))
     };
-    code.filter(is_bad).map(str::to_owned).collect()
+    let mut found: Vec<String> =
+        code.iter().filter(|line| is_bad(line)).map(|line| (*line).to_owned()).collect();
+    for group in grouped_imports(&code.join("\n")) {
+        // What a line of it shows was found already.
+        if !group.lines().any(is_bad) {
+            found.extend(paths_of(group).into_iter().filter(|path| is_bad(path)));
+        }
+    }
+    found
+}
+
+/// What stands between `use` and the semicolon, where braces are in it.
+fn grouped_imports(code: &str) -> impl Iterator<Item = &str> {
+    let begins = code.match_indices("use ").filter(|(at, _)| {
+        let before = code[..*at].chars().next_back();
+        before.is_none_or(char::is_whitespace)
+    });
+    let imports = begins.filter_map(|(at, _)| Some(code[at + "use ".len()..].split_once(';')?.0));
+    imports.filter(|import| import.contains('{'))
+}
+
+/// `std::{io, time::{Duration, Instant}}` as three paths.
+fn paths_of(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some((prefix, inner)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let inner = inner.rsplit_once('}').map_or(inner, |(inner, _)| inner);
+    let (mut depth, mut branches) = (0, vec![String::new()]);
+    for character in inner.chars() {
+        match character {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                branches.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        branches.last_mut().expect("there is one").push(character);
+    }
+    let paths = branches.iter().flat_map(|branch| paths_of(branch));
+    paths.map(|path| format!("{prefix}{path}")).collect()
 }
 
 #[test]
@@ -198,12 +271,25 @@ fn a_clock_a_task_a_thread_and_a_socket_are_seen() {
     ] {
         assert_eq!(world_without_env(line), [line]);
     }
+    for (grouped, paths) in [
+        ("use std::{time::Instant, io};", &["std::time::Instant"][..]),
+        (
+            "use std::{\n    io,\n    time::{Duration, Instant},\n};",
+            &["std::time::Duration", "std::time::Instant"],
+        ),
+        ("pub(crate) use std::{sync::Arc, thread};", &["std::thread"]),
+        ("use ::{std::{io, thread::{self, sleep}}};", &["::std::thread::self", "::std::thread::sleep"]),
+    ] {
+        assert_eq!(world_without_env(grouped), paths, "{grouped}");
+    }
     let behind = "#[cfg(test)]\nmod tests {\n    use tokio::time;\n}\nuse tokio::fs;";
     assert_eq!(world_without_env(behind), ["use tokio::fs;"]);
     for line in [
         "use tailrace_env::time; // not tokio::time",
         "use std::net::SocketAddr;",
         "use tokio_rustls::TlsAcceptor;",
+        "use std::{io, sync::{Arc, Mutex}};",
+        "use tailrace_env::{task, time::{Duration, Instant}};",
     ] {
         assert!(world_without_env(line).is_empty(), "{line}");
     }

@@ -135,7 +135,7 @@ pub trait Requester: Send {
     }
 }
 
-const LOOK_AGAIN_NS: u64 = 1_000_000;
+const CHECK_INTERVAL_NS: u64 = 1_000_000;
 
 /// What [`Requester::request`] does, for those that do something else around it.
 pub(crate) fn request_and_wait<R: Requester + ?Sized>(
@@ -169,7 +169,7 @@ pub(crate) fn request_and_wait<R: Requester + ?Sized>(
                 doing: probe.waits_for(),
             });
         }
-        wait(requester.readiness(), clock, deadline.min(now + LOOK_AGAIN_NS));
+        wait(requester.readiness(), clock, deadline.min(now + CHECK_INTERVAL_NS));
     }
 }
 

@@ -14,7 +14,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: usize = 65_536;
 
 /// Finds the version in what was heard so far.
-type Answer = fn(&[u8]) -> Option<String>;
+type VersionIn = fn(&[u8]) -> Option<String>;
 
 /// What a system says it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(crate) struct Told {
 
 /// Asks a target's system at `HOST:PORT`, one of its addresses.
 pub(crate) fn ask(target: &Target, address: &str) -> Told {
-    let (question, answer): (&[u8], Answer) = match target.system.as_str() {
+    let (question, answer): (&[u8], VersionIn) = match target.system.as_str() {
         "nats" | "jetstream" | "tailrace-nats" => (b"", nats),
         "redis" | "redis-streams" | "redis-lists" => (b"INFO server\r\n", redis),
         "rabbitmq" => (b"AMQP\x00\x00\x09\x01", amqp),

@@ -76,8 +76,8 @@ impl Entries {
     }
 
     /// The entries with and without a queue that match, as nats-server separates them.
-    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> Found<'a> {
-        let mut found = Found::default();
+    fn find<'a>(&'a self, subject: &'a [u8], wild: Wild) -> MatchingEntries<'a> {
+        let mut found = MatchingEntries::default();
         for entry in self.0.iter().filter(|entry| matches(&entry.pattern, subject, wild)) {
             match &entry.queue {
                 None => found.plain = true,
@@ -89,12 +89,12 @@ impl Entries {
 }
 
 #[derive(Default)]
-struct Found<'a> {
+struct MatchingEntries<'a> {
     plain: bool,
     queues: Vec<&'a [u8]>,
 }
 
-impl Found<'_> {
+impl MatchingEntries<'_> {
     fn has_queue(&self, queue: &[u8]) -> bool {
         self.queues.iter().any(|pattern| matches(pattern, queue, Wild::Literal))
     }

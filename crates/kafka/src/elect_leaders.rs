@@ -74,17 +74,22 @@ fn elect(wanted: TopicPartitions, outcome: impl Fn(&str, i32) -> Refusal) -> Rep
 }
 
 fn outcome(image: &MetadataImage, name: &str, partition: i32) -> Refusal {
-    let missing = |what: String| Refusal::new(ErrorCode::UnknownTopicOrPartition, what);
     match image.topic(name) {
-        None => missing(format!("No such topic as {name}")),
-        Some(topic) if !topic.has_partition(PartitionId(partition)) => {
-            missing(format!("No such partition as {name}-{partition}"))
-        }
+        None => no_topic(name),
+        Some(topic) if !topic.has_partition(PartitionId(partition)) => no_partition(name, partition),
         Some(_) => Refusal::new(
             ErrorCode::ElectionNotNeeded,
             "Leader election not needed: the only replica of this partition leads it.",
         ),
     }
+}
+
+fn no_topic(name: &str) -> Refusal {
+    Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("No such topic as {name}"))
+}
+
+fn no_partition(name: &str, partition: i32) -> Refusal {
+    Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("No such partition as {name}-{partition}"))
 }
 
 /// In a cluster: partitions that are led here are handed over, others by their leaders, which are asked.
@@ -107,10 +112,10 @@ async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind:
         for partition_id in partitions {
             let outcome = elect_one(context, &topic, partition_id, kind).await;
             // Who asks for all wants to know of those that had to be changed.
-            if all && matches!(&outcome, Err(refusal) if refusal.code == ErrorCode::ElectionNotNeeded) {
+            if all && matches!(&outcome, Err(NotElected::ReplicaLeads | NotElected::PreferredLeads)) {
                 continue;
             }
-            let refusal = outcome.err();
+            let refusal = outcome.err().map(|failure| failure.refusal(&topic, partition_id));
             partition_result.push(PartitionResult {
                 partition_id,
                 error_code: refusal.as_ref().map_or(ErrorCode::None, |refusal| refusal.code).code(),
@@ -127,27 +132,54 @@ async fn elect_in_cluster(context: &Context, request: ElectLeadersRequest, kind:
     ElectLeadersResponse { replica_election_results, ..Default::default() }
 }
 
-async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Result<(), Refusal> {
+/// Why a partition has got no other leader.
+enum NotElected {
+    NoTopic,
+    NoPartition,
+    /// There is no majority that could elect one.
+    NobodyLeads,
+    /// Any leader will do, and there is one.
+    ReplicaLeads,
+    PreferredLeads,
+    PreferredNotReady,
+}
+
+impl NotElected {
+    fn refusal(self, topic: &str, partition: i32) -> Refusal {
+        let not_needed = |reason: &str| Refusal::new(ErrorCode::ElectionNotNeeded, reason);
+        match self {
+            Self::NoTopic => no_topic(topic),
+            Self::NoPartition => no_partition(topic, partition),
+            Self::NobodyLeads => Refusal::new(
+                ErrorCode::EligibleLeadersNotAvailable,
+                "No replica leads this partition: a majority of them has to be there, and then elects one.",
+            ),
+            Self::ReplicaLeads => not_needed("Leader election not needed: a replica leads this partition."),
+            Self::PreferredLeads => {
+                not_needed("Leader election not needed: the preferred replica leads this partition.")
+            }
+            Self::PreferredNotReady => Refusal::new(
+                ErrorCode::PreferredLeaderNotAvailable,
+                "The preferred replica is not there, or has not caught up.",
+            ),
+        }
+    }
+}
+
+async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Result<(), NotElected> {
     let (here, image) = (context.node(), context.node().image());
-    let missing = |what: String| Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, what));
-    let Some(topic) = here.topics().by_name(name) else {
-        return missing(format!("No such topic as {name}"));
-    };
-    let Some(partition) = image.topic(name).and_then(|topic| topic.partition(PartitionId(number))) else {
-        return missing(format!("No such partition as {name}-{number}"));
-    };
+    let topic = here.topics().by_name(name).ok_or(NotElected::NoTopic)?;
+    let partition = image.topic(name).and_then(|topic| topic.partition(PartitionId(number)));
+    let partition = partition.ok_or(NotElected::NoPartition)?;
     let leader = leader_of(here, &topic, number).map(|(node, _)| node);
-    let not_needed = |reason: &str| Err(Refusal::new(ErrorCode::ElectionNotNeeded, reason));
     let (Some(leader), Some(preferred)) = (leader, partition.replicas.first().copied()) else {
-        let message =
-            "No replica leads this partition: a majority of them has to be there, and then elects one.";
-        return Err(Refusal::new(ErrorCode::EligibleLeadersNotAvailable, message));
+        return Err(NotElected::NobodyLeads);
     };
     if kind == UNCLEAN {
-        return not_needed("Leader election not needed: a replica leads this partition.");
+        return Err(NotElected::ReplicaLeads);
     }
     if leader == preferred.node() {
-        return not_needed("Leader election not needed: the preferred replica leads this partition.");
+        return Err(NotElected::PreferredLeads);
     }
     let group = RaftGroup { topic: topic.id, partition: PartitionId(number) };
     let handed = if leader == here.id() {
@@ -158,9 +190,5 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
             false
         })
     };
-    if handed {
-        return Ok(());
-    }
-    let message = "The preferred replica is not there, or has not caught up.";
-    Err(Refusal::new(ErrorCode::PreferredLeaderNotAvailable, message))
+    if handed { Ok(()) } else { Err(NotElected::PreferredNotReady) }
 }

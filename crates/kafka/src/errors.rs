@@ -50,7 +50,7 @@ pub(crate) fn absent_code(absent: NotHere<'_>) -> ErrorCode {
     }
 }
 
-pub(crate) fn append_code(error: &AppendError) -> ErrorCode {
+fn append_code(error: &AppendError) -> ErrorCode {
     match error {
         AppendError::Producer(error) => producer_code(error),
         AppendError::Halted { .. } | AppendError::Full => ErrorCode::KafkaStorageError,
@@ -89,11 +89,33 @@ pub(crate) fn transaction_code(error: &TransactionError) -> ErrorCode {
     }
 }
 
-/// Why a coordinator does not say that partitions are in a transaction.
-pub(crate) fn not_entered_code(failure: &NotEntered) -> ErrorCode {
+/// What is written into a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// By Produce.
+    Records,
+    /// By TxnOffsetCommit.
+    Offsets,
+}
+
+/// Why a coordinator does not say that partitions are in a transaction, told to one who writes there. Older clients would not try again at
+/// some codes that mean just that. Kafka answers them with codes upon which they do: who produces looks for replicas, who commits offsets
+/// for a coordinator.
+pub(crate) fn not_entered_code(failure: &NotEntered, writes: Writes, adds_partition: bool) -> ErrorCode {
+    let again = match writes {
+        Writes::Records => ErrorCode::NotEnoughReplicas,
+        Writes::Offsets => ErrorCode::CoordinatorNotAvailable,
+    };
     match failure {
+        NotEntered::Refused(TransactionError::Fenced) => ErrorCode::InvalidProducerEpoch,
+        NotEntered::Refused(TransactionError::Concurrent) if !adds_partition => again,
         NotEntered::Refused(error) => transaction_code(error),
-        NotEntered::Coordinator(failure) => coordinator_code(failure),
+        NotEntered::Coordinator(failure) => match failure {
+            CoordinatorFailure::Unavailable(_)
+            | CoordinatorFailure::Stopping
+            | CoordinatorFailure::Reloaded
+            | CoordinatorFailure::Elsewhere => again,
+        },
         NotEntered::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
     }
 }
@@ -128,6 +150,7 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
             ErrorCode::KafkaStorageError
         }
         ReadFailure::Log(error) => log_code(error),
+        ReadFailure::Panicked => ErrorCode::UnknownServerError,
     }
 }
 
@@ -144,7 +167,7 @@ pub(crate) fn epoch_code(mismatch: EpochMismatch) -> ErrorCode {
     }
 }
 
-/// Why records could not be deleted, and other changes of one partition.
+/// Why records were not appended or deleted, and other changes of one partition not made.
 pub(crate) fn failure_code(failure: &AppendFailure) -> ErrorCode {
     match failure {
         AppendFailure::Gone | AppendFailure::NotLeader => ErrorCode::NotLeaderOrFollower,
@@ -223,8 +246,8 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
     match error {
         CommandError::Refused(error) => control_code(error),
         CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
-        // Clients look for the controller anew and try again.
         CommandError::Panicked => ErrorCode::UnknownServerError,
+        // Clients look for the controller anew and try again.
         CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
     }
 }
@@ -251,5 +274,47 @@ pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
         ControlErrorKind::UnsupportedLevel => ErrorCode::UnsupportedVersion,
         ControlErrorKind::NotRegistered => ErrorCode::BrokerIdNotRegistered,
         ControlErrorKind::Unknown => ErrorCode::UnknownServerError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients take KAFKA_STORAGE_ERROR for a disk that fails, and try another replica.
+    #[test]
+    fn a_panic_is_the_servers_fault_and_not_the_disks() {
+        assert_eq!(read_code(&ReadFailure::Panicked), ErrorCode::UnknownServerError);
+        assert_eq!(share_code(&ShareFailure::Read(ReadFailure::Panicked)), ErrorCode::UnknownServerError);
+        assert_eq!(share_code(&ShareFailure::Internal), ErrorCode::UnknownServerError);
+        assert_eq!(command_code(&CommandError::Panicked), ErrorCode::UnknownServerError);
+    }
+
+    /// As Kafka's AddPartitionsToTxnManager does for produce, and TxnOffsetCommit for itself.
+    #[test]
+    fn who_writes_into_a_transaction_tries_again_where_trying_helps() {
+        use CoordinatorFailure::{Elsewhere, Reloaded, Stopping, Unavailable};
+        let unavailable = Unavailable("it is being loaded".to_owned());
+        for failure in [unavailable, Stopping, Reloaded, Elsewhere].map(NotEntered::Coordinator) {
+            for adds in [true, false] {
+                assert_eq!(not_entered_code(&failure, Writes::Records, adds), ErrorCode::NotEnoughReplicas);
+                assert_eq!(
+                    not_entered_code(&failure, Writes::Offsets, adds),
+                    ErrorCode::CoordinatorNotAvailable
+                );
+            }
+        }
+        let refused = |error, writes, adds| not_entered_code(&NotEntered::Refused(error), writes, adds);
+        let concurrent = |writes, adds| refused(TransactionError::Concurrent, writes, adds);
+        assert_eq!(concurrent(Writes::Records, true), ErrorCode::ConcurrentTransactions);
+        assert_eq!(concurrent(Writes::Records, false), ErrorCode::NotEnoughReplicas);
+        assert_eq!(concurrent(Writes::Offsets, true), ErrorCode::ConcurrentTransactions);
+        assert_eq!(concurrent(Writes::Offsets, false), ErrorCode::CoordinatorNotAvailable);
+        for writes in [Writes::Records, Writes::Offsets] {
+            let code = refused(TransactionError::Fenced, writes, true);
+            assert_eq!(code, ErrorCode::InvalidProducerEpoch, "these know no PRODUCER_FENCED");
+            let code = refused(TransactionError::ProducerIdMapping, writes, true);
+            assert_eq!(code, ErrorCode::InvalidProducerIdMapping);
+        }
     }
 }

@@ -55,7 +55,7 @@ const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// A fetch that waits for `MinBytes` looks again after so long at the earliest: each append to one of its partitions wakes it, and a look
 /// goes through all of them.
-const LOOKS_APART: Duration = Duration::from_millis(2);
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 /// Limits and conditions of one fetch.
 struct Terms {
@@ -161,7 +161,7 @@ async fn wait_for_enough(context: &Context, turn: &FetchTurn, terms: &Terms) -> 
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
     loop {
-        let next_look = Instant::now() + LOOKS_APART;
+        let next_look = Instant::now() + LOOK_INTERVAL_MIN;
         register(context.node(), &turn.wanted, &notify).await;
         let found = look(context.node(), &turn.wanted, terms).await?;
         if is_enough(&found, terms) || terms.caller.is_late() || *stopping.borrow() {

@@ -3,21 +3,21 @@
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::Offset;
 
-use crate::lookup::online;
+use crate::errors::absent_code;
 use tailrace_node::Node;
 use tailrace_node::ask::HighWatermarkOf;
 use tailrace_node::cluster::leaders::leader_of;
-use tailrace_node::partitions::Topic;
+use tailrace_node::partitions::{NotHere, Topic};
 
 /// The high watermark, from the node that leads the partition.
 ///
 /// # Errors
 /// There is no such partition, or nobody leads it or answers just now.
 pub(crate) async fn high_watermark(node: &Node, topic: &Topic, index: i32) -> Result<Offset, ErrorCode> {
-    match online(topic, index) {
+    match topic.led(index) {
         Ok(handle) => Ok(handle.reader.high_watermark().offset()),
-        Err(ErrorCode::NotLeaderOrFollower) => at_leader(node, topic, index).await,
-        Err(code) => Err(code),
+        Err(NotHere::Elsewhere) => at_leader(node, topic, index).await,
+        Err(absent @ (NotHere::NoSuchPartition | NotHere::Offline(_))) => Err(absent_code(absent)),
     }
 }
 

@@ -60,7 +60,7 @@ struct Lookup {
 }
 
 /// An offset that was found.
-type Found = (Offset, TimestampMs, LeaderEpoch);
+type FoundOffset = (Offset, TimestampMs, LeaderEpoch);
 
 pub(crate) async fn handle(context: Arc<Context>, request: ListOffsetsRequest) -> ListOffsetsResponse {
     let version = context.version();
@@ -113,7 +113,7 @@ fn duplicates(request: &ListOffsetsRequest) -> HashSet<(String, i32)> {
 }
 
 enum Look {
-    Found(Found),
+    Found(FoundOffset),
     Nothing,
     OnDisk { handle: Arc<PartitionHandle>, wanted: WantedOffset, upto: Offset },
 }
@@ -143,7 +143,7 @@ fn look(
 }
 
 /// The place of an answer, and what was found.
-type Outcome = ((usize, usize), Result<Option<Found>, ErrorCode>);
+type Outcome = ((usize, usize), Result<Option<FoundOffset>, ErrorCode>);
 
 async fn on_worker(lookups: Vec<Lookup>) -> Vec<Outcome> {
     if lookups.is_empty() {
@@ -158,7 +158,7 @@ async fn on_worker(lookups: Vec<Lookup>) -> Vec<Outcome> {
 }
 
 impl Lookup {
-    fn run(&self) -> Result<Option<Found>, ErrorCode> {
+    fn run(&self) -> Result<Option<FoundOffset>, ErrorCode> {
         let log = self.handle.reader.log();
         let found = match self.wanted {
             WantedOffset::AtOrAfter(time) => log.offset_for_time(time, self.upto),
@@ -171,7 +171,7 @@ impl Lookup {
     }
 }
 
-fn response(index: i32, found: Option<Found>, version: i16) -> ListOffsetsPartitionResponse {
+fn response(index: i32, found: Option<FoundOffset>, version: i16) -> ListOffsetsPartitionResponse {
     let (offset, timestamp, epoch) = found.unwrap_or((Offset(-1), TimestampMs::NONE, LeaderEpoch::UNKNOWN));
     ListOffsetsPartitionResponse {
         partition_index: index,

@@ -20,7 +20,7 @@ use tailrace_env::task::stopped;
 use tailrace_node::{Caller, Door};
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Open connections for each address.
 type PerAddress = Arc<Mutex<HashMap<IpAddr, u32>>>;
@@ -38,7 +38,7 @@ pub async fn serve(listener: Listener, server: Arc<KafkaServer>, grace: Duration
                 Ok((stream, peer)) => admit(stream, peer, &server, &per_address, &mut connections),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection failed");
-                    time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             },
         }

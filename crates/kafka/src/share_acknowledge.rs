@@ -31,8 +31,11 @@ fn said_in(request: &mut ShareAcknowledgeRequest) -> Vec<(Partition, Vec<Said>)>
     for topic in std::mem::take(&mut request.topics) {
         for partition in topic.partitions {
             let batches = partition.acknowledgement_batches.into_iter();
-            let batches =
-                batches.map(|batch| (batch.first_offset, batch.last_offset, batch.acknowledge_types));
+            let batches = batches.map(|batch| Said {
+                first: batch.first_offset,
+                last: batch.last_offset,
+                codes: batch.acknowledge_types,
+            });
             said.push((partition_of(topic.topic_id, partition.partition_index), batches.collect()));
         }
     }

@@ -34,13 +34,18 @@ impl Member {
         Ok(Self { group: group.into(), id: id.into(), settings })
     }
 
-    pub(super) fn key(&self, (topic, partition): Partition) -> SharePartitionKey {
+    pub(super) fn key(&self, topic: TopicId, partition: i32) -> SharePartitionKey {
         SharePartitionKey { group: Arc::clone(&self.group), topic, partition }
     }
 }
 
-/// A batch of a request: first and last offset, and the codes of what is said of them.
-pub(super) type Said = (i64, i64, Vec<i8>);
+/// A batch of a request, and what is said of its records.
+pub(super) struct Said {
+    pub(super) first: i64,
+    pub(super) last: i64,
+    /// Of the kinds of acknowledgements.
+    pub(super) codes: Vec<i8>,
+}
 
 /// What became of the acknowledgements of one partition.
 pub(super) struct Outcome {
@@ -99,8 +104,9 @@ fn begin_one(
     let batches =
         said.into_iter().map(|said| acknowledgement(said, renews)).collect::<Result<Vec<_>, _>>()?;
     // Records that were acquired before a restart, or in a share-partition that was given up, are held by nobody.
-    let live = node.share_groups().get(&member.key(partition)).ok_or_else(|| {
-        let known = node.topics().by_id(partition.0.0).is_some();
+    let (topic, number) = partition;
+    let live = node.share_groups().get(&member.key(topic, number)).ok_or_else(|| {
+        let known = node.topics().by_id(topic.0).is_some();
         let code = if known { ErrorCode::InvalidRecordState } else { ErrorCode::UnknownTopicId };
         Outcome::refused(code, "the member holds no records of this partition")
     })?;
@@ -110,8 +116,8 @@ fn begin_one(
     }
 }
 
-fn acknowledgement((first, last, codes): Said, renews: bool) -> Result<Acknowledgement, Outcome> {
-    let kinds: Option<Vec<_>> = codes.iter().copied().map(AcknowledgeKind::from_code).collect();
+fn acknowledgement(said: Said, renews: bool) -> Result<Acknowledgement, Outcome> {
+    let kinds: Option<Vec<_>> = said.codes.iter().copied().map(AcknowledgeKind::from_code).collect();
     let kinds = kinds.ok_or_else(|| {
         Outcome::refused(ErrorCode::InvalidRequest, "an acknowledgement has an unknown type")
     })?;
@@ -119,7 +125,7 @@ fn acknowledgement((first, last, codes): Said, renews: bool) -> Result<Acknowled
         let message = "a renewal is in a request that says it has none";
         return Err(Outcome::refused(ErrorCode::InvalidRequest, message));
     }
-    Ok(Acknowledgement { first: Offset(first), last: Offset(last), kinds })
+    Ok(Acknowledgement { first: Offset(said.first), last: Offset(said.last), kinds })
 }
 
 /// A partition of a request.

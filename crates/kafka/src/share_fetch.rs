@@ -39,7 +39,7 @@ const RECORD_LIMIT: i8 = 1;
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// A fetch that waits for `MinBytes` looks again after so long at the earliest, as in `fetch`.
-const LOOKS_APART: Duration = Duration::from_millis(2);
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(2);
 
 /// One request on its way.
 struct Turn {
@@ -131,8 +131,11 @@ fn named_in(request: ShareFetchRequest) -> (Vec<Partition>, Vec<(Partition, Vec<
             named.push(name);
             if !partition.acknowledgement_batches.is_empty() {
                 let batches = partition.acknowledgement_batches.into_iter();
-                let batches =
-                    batches.map(|batch| (batch.first_offset, batch.last_offset, batch.acknowledge_types));
+                let batches = batches.map(|batch| Said {
+                    first: batch.first_offset,
+                    last: batch.last_offset,
+                    codes: batch.acknowledge_types,
+                });
                 said.push((name, batches.collect()));
             }
         }
@@ -176,7 +179,7 @@ async fn wait(context: &Context, turn: &Turn) -> Vec<Acquired> {
     let notify = Arc::new(Notify::new());
     let mut stopping = context.node().stopping();
     loop {
-        let next_look = Instant::now() + LOOKS_APART;
+        let next_look = Instant::now() + LOOK_INTERVAL_MIN;
         let is_last = turn.bytes_min == 0 || turn.caller.is_late() || *stopping.borrow();
         // Each look registers first, so that nothing that happens after it is missed.
         if is_last || is_enough(context, turn, &notify).await {
@@ -206,7 +209,8 @@ async fn find(
     notify: &Arc<Notify>,
 ) -> Result<Arc<LivePartition>, ShareFailure> {
     let node = context.node();
-    let live = node.share_groups().get_or_load(node, &turn.member.key(partition)).await?;
+    let (topic, number) = partition;
+    let live = node.share_groups().get_or_load(node, &turn.member.key(topic, number)).await?;
     live.register_fetch(notify);
     Ok(live)
 }

@@ -12,7 +12,7 @@ use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPar
 
 use crate::commands::Refusal;
 use crate::context::Context;
-use crate::errors::{command_code, coordinator_code, not_entered_code, transaction_code};
+use crate::errors::{Writes, command_code, coordinator_code, not_entered_code, transaction_code};
 use tailrace_node::Node;
 use tailrace_node::ask::{EnterTransaction, Entered, enter_transaction};
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
@@ -123,6 +123,7 @@ pub(crate) fn fenced_from(version: i16, first: i16, code: ErrorCode) -> ErrorCod
 pub(crate) struct TransactionOwner<'a> {
     pub(crate) transactional_id: &'a str,
     pub(crate) producer: TransactionalProducer,
+    pub(crate) writes: Writes,
 }
 
 impl TransactionOwner<'_> {
@@ -150,7 +151,7 @@ pub(crate) async fn verify_partition(
 ) -> Result<(), Refusal> {
     let partitions = BTreeSet::from([partition]);
     let question = owner.enters(&partitions, adds_partition);
-    enter(context, question, adds_partition, context.version() >= abortable_from).await
+    enter(context, question, owner.writes, adds_partition, context.version() >= abortable_from).await
 }
 
 /// Adds several partitions to the transaction at once, for their first batches.
@@ -162,12 +163,13 @@ pub(crate) async fn add_partitions(
     owner: TransactionOwner<'_>,
     partitions: BTreeSet<TopicPartition>,
 ) -> Result<(), Refusal> {
-    enter(context, owner.enters(&partitions, true), true, true).await
+    enter(context, owner.enters(&partitions, true), owner.writes, true, true).await
 }
 
 async fn enter(
     context: &Context,
     question: EnterTransaction,
+    writes: Writes,
     adds: bool,
     knows_abortable: bool,
 ) -> Result<(), Refusal> {
@@ -180,21 +182,7 @@ async fn enter(
         }
         Err(not_entered) => not_entered,
     };
-    Err(Refusal::new(data_path_code(not_entered_code(&not_entered), adds), not_entered.to_string()))
-}
-
-/// How what the coordinator says is told to one who writes data. Older clients would not try again at some codes that
-/// mean just that; Kafka answers them with NOT_ENOUGH_REPLICAS, upon which they do.
-fn data_path_code(code: ErrorCode, adds_partition: bool) -> ErrorCode {
-    match code {
-        ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,
-        ErrorCode::ConcurrentTransactions if adds_partition => ErrorCode::ConcurrentTransactions,
-        ErrorCode::ConcurrentTransactions
-        | ErrorCode::CoordinatorLoadInProgress
-        | ErrorCode::CoordinatorNotAvailable
-        | ErrorCode::NotCoordinator => ErrorCode::NotEnoughReplicas,
-        code => code,
-    }
+    Err(Refusal::new(not_entered_code(&not_entered, writes, adds), not_entered.to_string()))
 }
 
 /// The partition of `__consumer_offsets` to which a group belongs.

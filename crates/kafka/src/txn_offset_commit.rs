@@ -18,6 +18,7 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use crate::closed::Closed;
 use crate::commands::Refusal;
 use crate::context::{Context, Decided, answer_later, decode};
+use crate::errors::Writes;
 use crate::groups::{PendingGroup, group_code, unknown_code};
 use crate::transactions::{TransactionOwner, group_partition, verify_partition};
 
@@ -61,12 +62,13 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     if let Some(code) = refused {
         return Ok(Decided::Reply(context.reply(&response(all(skeleton, code)))?));
     }
-    let owner = TransactionOwner { transactional_id: &request.transactional_id, producer };
+    let owner =
+        TransactionOwner { transactional_id: &request.transactional_id, producer, writes: Writes::Offsets };
     let pending = match submit(&context, owner, &request.group_id, commit).await {
         Ok(pending) => pending,
         Err(refusal) => {
             tracing::debug!(group = request.group_id, message = %refusal.message, "offsets are not in a transaction");
-            let response = response(all(skeleton, as_coordinator(refusal.code)));
+            let response = response(all(skeleton, refusal.code));
             return Ok(Decided::Reply(context.reply(&response)?));
         }
     };
@@ -113,14 +115,6 @@ async fn submit(
         }
     }
     Err(Refusal::new(ErrorCode::CoordinatorNotAvailable, "The producer's transactions end too quickly."))
-}
-
-/// Who commits offsets looks for a coordinator where who produces would look for replicas.
-fn as_coordinator(code: ErrorCode) -> ErrorCode {
-    match code {
-        ErrorCode::NotEnoughReplicas => ErrorCode::CoordinatorNotAvailable,
-        code => code,
-    }
 }
 
 fn response(topics: Vec<TxnOffsetCommitResponseTopic>) -> TxnOffsetCommitResponse {

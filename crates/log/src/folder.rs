@@ -9,7 +9,7 @@ use crate::config::PartitionIdentity;
 use crate::cut::newest_row;
 use crate::disk::{Disk, DiskFile, OpenMode, read_file, remove_if_there, replace_file, sync_parent};
 use crate::error::{IoContext, LogError};
-use crate::format::checkpoint::{self, Checkpoint};
+use crate::format::checkpoint::{self, Checkpoint, SegmentEntry};
 use crate::format::names::{self, DELETED_SUFFIX, FOLDER_ASIDE_SUFFIX, Kind};
 use crate::format::{FormatError, identity};
 use crate::listing::{Listing, SegmentName};
@@ -31,7 +31,8 @@ impl Listing {
             None => is_fresh || first.is_some_and(|first| base > first),
         };
         let mut revived = Vec::new();
-        for ((base, _), name) in self.orphans.iter().filter(|((base, n), _)| *n == 0 && may_count(*base)) {
+        let appended = self.orphans.iter().filter(|(segment, _)| segment.generation == 0);
+        for (SegmentName { base, .. }, name) in appended.filter(|(segment, _)| may_count(segment.base)) {
             let path = dir.join(name);
             if !matches!(names::parse(name), Some((_, 0, Kind::Index))) {
                 continue;
@@ -43,7 +44,7 @@ impl Listing {
                 revived.push(*base);
             }
         }
-        self.orphans.retain(|((base, generation), _)| *generation > 0 || !revived.contains(base));
+        self.orphans.retain(|(segment, _)| segment.generation > 0 || !revived.contains(&segment.base));
         self.segments.extend(revived);
         self.segments.sort_unstable();
         Ok(())
@@ -82,7 +83,8 @@ impl Listing {
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(), LogError> {
         let is_listed = |name: &SegmentName| {
-            checkpoint.is_some_and(|c| c.segments.iter().any(|s| (s.base_offset, s.generation) == *name))
+            let is_it = |s: &SegmentEntry| (s.base_offset, s.generation) == (name.base, name.generation);
+            checkpoint.is_some_and(|c| c.segments.iter().any(is_it))
         };
         let gone = self.orphans.iter().filter(|(segment, _)| !is_listed(segment));
         gone.map(|(_, name)| dir.join(name)).try_for_each(|path| remove_if_there(disk, &path))

@@ -24,8 +24,8 @@ impl Listing {
     /// Takes the files off the list that `checkpoint` has no place for because of compaction, and names them: replaced ones
     /// that were not yet removed, and new ones that never came to count.
     pub(crate) fn settle_by(&mut self, checkpoint: &Checkpoint) -> Vec<SegmentName> {
-        let listed = |base: Offset, generation: u32| {
-            checkpoint.segments.iter().any(|s| (s.base_offset, s.generation) == (base, generation))
+        let listed = |name: &SegmentName| {
+            checkpoint.segments.iter().any(|s| (s.base_offset, s.generation) == (name.base, name.generation))
         };
         // Between two listed segments may be a hole, where a copy took the place of the log.
         let replaced = |base: Offset| {
@@ -33,9 +33,9 @@ impl Listing {
             let last = checkpoint.segments[..below].last();
             base < checkpoint.end_offset && last.is_some_and(|s| s.generation > 0)
         };
-        let stale_new = self.compacted.extract_if(.., |name| !listed(name.0, name.1));
+        let stale_new = self.compacted.extract_if(.., |name| !listed(name));
         let mut stale: Vec<_> = stale_new.collect();
-        stale.extend(self.segments.extract_if(.., |base| replaced(*base)).map(|base| (base, 0)));
+        stale.extend(self.segments.extract_if(.., |base| replaced(*base)).map(SegmentName::appended));
         stale
     }
 
@@ -46,7 +46,8 @@ impl Listing {
         dir: &Path,
     ) -> Result<(Vec<SegmentName>, BTreeMap<Offset, SegmentHeader>), LogError> {
         let (mut stale, mut found) = (Vec::new(), Vec::new());
-        for &(base, generation) in &self.compacted {
+        for &name in &self.compacted {
+            let SegmentName { base, generation } = name;
             let header = match read_segment_header(disk, dir, base, generation)? {
                 Some(header) => Some(header),
                 // What it was made of counts, if it is there: then the round did not come to its end.
@@ -55,7 +56,7 @@ impl Listing {
             };
             match header {
                 Some(header) if header.compacted.is_some() => found.push(header),
-                _ => stale.push((base, generation)),
+                _ => stale.push(name),
             }
         }
         // A later generation covers whole segments of the earlier ones.
@@ -64,13 +65,13 @@ impl Listing {
         for header in found {
             let covered = chosen.values().any(|other| header_covers(other, header.base_offset));
             if covered {
-                stale.push((header.base_offset, generation_of(&header)));
+                stale.push(SegmentName::new(header.base_offset, generation_of(&header)));
             } else {
                 chosen.insert(header.base_offset, header);
             }
         }
         let replaced = |base: Offset| chosen.values().any(|header| header_covers(header, base));
-        stale.extend(self.segments.extract_if(.., |base| replaced(*base)).map(|base| (base, 0)));
+        stale.extend(self.segments.extract_if(.., |base| replaced(*base)).map(SegmentName::appended));
         self.segments.extend(chosen.keys());
         self.segments.sort_unstable();
         Ok((stale, chosen))

@@ -104,7 +104,7 @@ pub use indexed::Indexed;
 pub use install::InstallTarget;
 pub use log::{Appended, Log};
 pub use markers::{lost_markers_in, newest_snapshot_in};
-pub use mend::Patch;
+pub use mend::{GivenUp, Patch};
 pub use overlay::{Overlay, OverlayFile};
 pub use pin::{SegmentInfo, SegmentPin};
 pub use reach::Reach;

@@ -8,8 +8,24 @@ use crate::disk::{Disk, remove_if_there};
 use crate::error::{IoContext, LogError};
 use crate::format::names::{self, DELETED_SUFFIX, Kind, TEMPORARY_SUFFIX};
 
-/// A segment's files by name: base offset and generation.
-pub(crate) type SegmentName = (Offset, u32);
+/// What names a segment's files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentName {
+    pub(crate) base: Offset,
+    /// 0: as appended.
+    pub(crate) generation: u32,
+}
+
+impl SegmentName {
+    pub(crate) fn new(base: Offset, generation: u32) -> Self {
+        Self { base, generation }
+    }
+
+    /// As appended.
+    pub(crate) fn appended(base: Offset) -> Self {
+        Self::new(base, 0)
+    }
+}
 
 /// What lies in a partition's folder.
 #[derive(Debug, Default)]
@@ -44,10 +60,12 @@ impl Listing {
             } else {
                 match names::parse(&name) {
                     Some((base, 0, Kind::Log)) => listing.segments.push(base),
-                    Some((base, generation, Kind::Log)) => listing.compacted.push((base, generation)),
+                    Some((base, generation, Kind::Log)) => {
+                        listing.compacted.push(SegmentName::new(base, generation));
+                    }
                     Some((offset, 0, Kind::Snapshot)) => listing.snapshots.push(offset),
                     Some((base, generation, Kind::Index | Kind::Header)) => {
-                        others.push((base, generation, name));
+                        others.push((SegmentName::new(base, generation), name));
                     }
                     Some((_, _, Kind::Snapshot)) | None => {}
                 }
@@ -55,15 +73,12 @@ impl Listing {
         }
         // The names are sorted, and twenty digits sort as numbers do; generations do not.
         listing.compacted.sort_unstable();
-        let has_log = |base: &Offset, generation: u32| match generation {
-            0 => listing.segments.binary_search(base).is_ok(),
-            _ => listing.compacted.binary_search(&(*base, generation)).is_ok(),
+        let has_log = |segment: &SegmentName| match segment.generation {
+            0 => listing.segments.binary_search(&segment.base).is_ok(),
+            _ => listing.compacted.binary_search(segment).is_ok(),
         };
-        listing.orphans = others
-            .into_iter()
-            .filter(|(base, generation, _)| !has_log(base, *generation))
-            .map(|(base, generation, name)| ((base, generation), name))
-            .collect();
+        others.retain(|(segment, _)| !has_log(segment));
+        listing.orphans = others;
         Ok(listing)
     }
 

@@ -23,6 +23,15 @@ use crate::segment::Segment;
 /// Bytes that are gathered before they are written.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// Records that are gone for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Where they lay.
+    pub range: DamagedRange,
+    /// The file with the bytes that lay there, if there were any to keep.
+    pub kept: Option<PathBuf>,
+}
+
 /// What is to take the place of a damaged segment.
 pub struct Patch<D: Disk> {
     reader: Arc<LogReader<D>>,
@@ -256,19 +265,18 @@ impl<D: Disk> Patch<D> {
     }
 
     /// Puts batches without records in the place of what is wanted below `upto` and nobody has. Offsets stay; the records are gone for
-    /// good. The bytes that lie there are kept in a file beside. What was given up, and the file, if there was
-    /// anything to keep; `None` if nothing is wanted.
+    /// good. The bytes that lie there are kept in a file beside. `None` if nothing is wanted.
     ///
     /// # Errors
     /// The disk's.
-    pub fn give_up(&mut self, upto: Offset) -> Result<Option<(DamagedRange, Option<PathBuf>)>, LogError> {
+    pub fn give_up(&mut self, upto: Offset) -> Result<Option<GivenUp>, LogError> {
         let Some(range) = self.wanted_range().filter(|range| range.base_offset < upto) else {
             return Ok(None);
         };
         let range = DamagedRange { end_offset: range.end_offset.min(upto), ..range };
         let kept = self.reader.keep_damaged(&range)?;
         self.push_empty(range.end_offset, write_lost)?;
-        Ok(Some((range, kept)))
+        Ok(Some(GivenUp { range, kept }))
     }
 
     fn take(&mut self, header: &BatchHeader, batch: &[u8], index: Option<RaftIndex>) -> Result<(), LogError> {

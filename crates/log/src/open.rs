@@ -19,7 +19,7 @@ use crate::format::checkpoint::{self, Checkpoint};
 use crate::format::names::{self, Kind};
 use crate::format::segment_header::SegmentHeader;
 use crate::format::{FormatError, snapshot};
-use crate::listing::Listing;
+use crate::listing::{Listing, SegmentName};
 use crate::log::Log;
 use crate::reader::{LogReader, SegmentList};
 use crate::recover::{Recovering, Tail};
@@ -214,7 +214,7 @@ fn settle<D: Disk>(
         Some(checkpoint) => is_all_there(disk, dir, checkpoint)?,
         None => false,
     };
-    for (base, generation) in stale {
+    for SegmentName { base, generation } in stale {
         let segment = Segment::<D>::of_generation(dir, base, generation);
         let what = format!("segment {base} (generation {generation}) was left over by compaction");
         if is_covered || !has_batches(disk, &segment)? {

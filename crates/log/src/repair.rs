@@ -23,7 +23,7 @@ use crate::format::{entry, identity};
 use crate::inspect::identity_of;
 use crate::listing::Listing;
 use crate::log::Log;
-use crate::mend::Patch;
+use crate::mend::{GivenUp, Patch};
 use crate::overlay::Overlay;
 use crate::reader::LogReader;
 use crate::rows::Rows;
@@ -429,7 +429,7 @@ fn fill<D: Disk>(
         } else if !give_up {
             patch.discard();
             return Ok(None);
-        } else if let Some((range, kept)) = patch.give_up(range.end_offset)? {
+        } else if let Some(GivenUp { range, kept }) = patch.give_up(range.end_offset)? {
             done.push(RepairStep::GivenUp { range, kept });
         }
     }

@@ -24,7 +24,7 @@ use crate::segment::{Segment, SegmentFiles};
 type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 
 /// What is looked for: the first record from `start` on and below `upto` whose timestamp is at least `timestamp`.
-struct Wanted<'a> {
+struct TimeQuery<'a> {
     timestamp: TimestampMs,
     start: Offset,
     upto: Offset,
@@ -48,7 +48,7 @@ impl<D: Disk> LogReader<D> {
         let found = self.retrying(|segments| {
             closed.set(None);
             let upto = upto.min(self.log_end().offset());
-            self.time_in(segments, &Wanted { timestamp, start: self.log_start(), upto, closed: &closed })
+            self.time_in(segments, &TimeQuery { timestamp, start: self.log_start(), upto, closed: &closed })
         });
         match (found, closed.get()) {
             // It stayed so when it was read again: nobody had cut off or removed it meanwhile.
@@ -63,7 +63,7 @@ impl<D: Disk> LogReader<D> {
     fn time_in(
         &self,
         segments: &SegmentList<D>,
-        wanted: &Wanted<'_>,
+        wanted: &TimeQuery<'_>,
     ) -> Result<Option<TimedOffset>, LogError> {
         if wanted.start >= wanted.upto {
             return Ok(None);
@@ -86,7 +86,7 @@ impl<D: Disk> LogReader<D> {
     fn time_in_segment(
         &self,
         segment: &Arc<Segment<D>>,
-        wanted: &Wanted<'_>,
+        wanted: &TimeQuery<'_>,
     ) -> Result<Option<TimedOffset>, LogError> {
         let files = self.files(segment).inspect_err(|error| {
             // An index is built again soon. A `.log` that is gone may stay so.
@@ -121,7 +121,7 @@ impl<D: Disk> LogReader<D> {
         segment: &Segment<D>,
         files: &SegmentFiles<D>,
         row: &Row,
-        wanted: &Wanted<'_>,
+        wanted: &TimeQuery<'_>,
     ) -> Result<Option<TimedOffset>, LogError> {
         let first = (row.base_offset.max(wanted.start), row.max_timestamp, row.leader_epoch);
         let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
@@ -194,7 +194,7 @@ fn find_record<D: Disk>(
     segment: &Segment<D>,
     files: &SegmentFiles<D>,
     row: &Row,
-    wanted: &Wanted<'_>,
+    wanted: &TimeQuery<'_>,
 ) -> Result<Option<TimedOffset>, LogError> {
     let (path, position) = (segment.path(Kind::Log), u64::from(row.position));
     let mut bytes = vec![0; row.batch_bytes as usize];

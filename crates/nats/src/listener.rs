@@ -16,7 +16,7 @@ use crate::server::NatsServer;
 use tailrace_env::task::stopped;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Time to tell a client that there are too many.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub async fn serve(listener: Listener, server: Arc<NatsServer>) {
                 Ok((socket, peer)) => admit(socket, peer, &server),
                 Err(error) => {
                     tracing::warn!(%error, "accepting a NATS connection failed");
-                    time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             },
         }

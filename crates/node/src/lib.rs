@@ -4,6 +4,8 @@
 //! [`start`] opens a data folder; [`RunningNode::stop`] ends it with everything acknowledged on disk. Fronts bring clients to it
 //! ([`Fronts`]); none is needed.
 //!
+//! `examples/embedded.rs` is a program around one: it makes a topic, appends, reads, hears of what is committed, and stops.
+//!
 //! It runs in the world that it finds (`tailrace_env`): a program that embeds it begins with `tailrace_runtime::install()`.
 //!
 //! State lies below, behaviour above: [`Node`] has the state of every room as a field, and the files that define it do not know the

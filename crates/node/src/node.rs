@@ -112,7 +112,8 @@ impl Node {
         }
     }
 
-    /// The metadata, and every partition, that cannot be written or read, with the reason: what makes `/healthz` fail.
+    /// The metadata, and every partition, that cannot be written or read, and coordinators that cannot be loaded, with the reason: what
+    /// makes `/healthz` fail.
     pub fn problems(&self) -> Vec<String> {
         let topics = self.topics();
         let mut problems = Vec::new();
@@ -142,6 +143,7 @@ impl Node {
                 }
             }
         }
+        problems.extend(self.coordinators.problems());
         problems
     }
 

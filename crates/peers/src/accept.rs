@@ -18,7 +18,7 @@ use super::types::PeerReceiver;
 use tailrace_tls::HandshakeError;
 
 /// Pause after accept failed, so that a lack of descriptors does not become a busy loop.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A refusal has a moment to reach the other end before the connection is closed.
 const REFUSAL_MAX: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc
                 }
                 Err(error) => {
                     tracing::warn!(%error, "accepting a connection of a node failed");
-                    time::sleep(ACCEPT_PAUSE).await;
+                    time::sleep(ACCEPT_RETRY_INTERVAL).await;
                 }
             },
         }

@@ -18,7 +18,7 @@ use crate::recorder::Recorder;
 const STOPPED_GRACE_NS: u64 = SECOND_NS;
 
 /// How often is looked whether somebody stopped the run, if nothing else happens.
-const LOOK_NS: u64 = SECOND_NS / 4;
+const CHECK_INTERVAL_NS: u64 = SECOND_NS / 4;
 
 /// What a thread measured in one interval.
 pub(super) struct Report {
@@ -95,7 +95,7 @@ impl Generator {
     /// Waits for the first of: a message due, a descriptor, a timeout, the end of the interval.
     fn wait(&mut self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
         let now = clock.now_ns();
-        let mut until = self.interval_end(interval).min(self.span.drained_ns).min(now + LOOK_NS);
+        let mut until = self.interval_end(interval).min(self.span.drained_ns).min(now + CHECK_INTERVAL_NS);
         for lane in &mut self.lanes {
             until = until.min(lane.next_event_ns(now));
         }

@@ -22,7 +22,7 @@ use crate::schedule::DueTimes;
 const BURST: usize = 64;
 
 /// How long a client that has no room, or that cannot tell when something comes, is left alone.
-const LOOK_AGAIN_NS: u64 = 100_000;
+const CHECK_INTERVAL_NS: u64 = 100_000;
 
 /// How the next due time comes about.
 #[derive(Debug)]
@@ -304,7 +304,7 @@ impl Lane {
     pub(super) fn readiness(&self, now: u64) -> Readiness<'_> {
         let Some(requester) = self.link.ready() else { return Readiness::At(u64::MAX) };
         match requester.readiness() {
-            Readiness::Often => Readiness::At(now + LOOK_AGAIN_NS),
+            Readiness::Often => Readiness::At(now + CHECK_INTERVAL_NS),
             other => other,
         }
     }

@@ -16,7 +16,7 @@ use crate::requester::Requester;
 use crate::schedule::Random;
 
 /// How often is looked whether somebody else has made the connection.
-const LOOK_AGAIN_NS: u64 = 1_000_000;
+const CHECK_INTERVAL_NS: u64 = 1_000_000;
 
 /// A connection that broke. Times are nanoseconds since the first message was due.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,7 +182,7 @@ impl Link {
         match &self.state {
             LinkState::Up(_) | LinkState::Lost(_) => u64::MAX,
             LinkState::Down(_, at_ns) => *at_ns,
-            LinkState::Mending(_) => now + LOOK_AGAIN_NS,
+            LinkState::Mending(_) => now + CHECK_INTERVAL_NS,
         }
     }
 

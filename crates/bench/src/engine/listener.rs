@@ -24,7 +24,7 @@ use crate::systems::is_probe;
 use crate::windowed::Tracker;
 
 /// How long a thread waits at most before it looks whether the run is over.
-const LOOK_AGAIN_NS: u64 = 20_000_000;
+const CHECK_INTERVAL_NS: u64 = 20_000_000;
 
 /// How long after the end of waiting for answers publishers may take to tell what they sent.
 const GRACE_NS: u64 = 10 * SECOND_NS;
@@ -192,7 +192,7 @@ impl Listener {
 
     fn wait(&self, clock: &dyn Clock, interval: u64, ready: &mut [bool]) {
         let now = clock.now_ns();
-        let until = self.interval_end(interval).min(now.saturating_add(LOOK_AGAIN_NS));
+        let until = self.interval_end(interval).min(now.saturating_add(CHECK_INTERVAL_NS));
         wait_for(clock, until, self.lanes.iter().map(Lane::readiness), ready);
     }
 

@@ -24,7 +24,7 @@ use super::session::serve;
 const STRANGERS_MAX: usize = 32;
 
 /// How soon the end of the agent is noticed.
-const LOOK_NS: i64 = 50_000_000;
+const CHECK_INTERVAL_NS: i64 = 50_000_000;
 
 /// Told what happens, for people.
 type Log = dyn Fn(&str) + Send + Sync;
@@ -124,10 +124,10 @@ fn accept(listener: &TcpListener, door: &Arc<Door>) {
             }
             // Without a free descriptor, say, the connection would stay ready to be accepted.
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-                thread::sleep(Duration::from_nanos(LOOK_NS.unsigned_abs()));
+                thread::sleep(Duration::from_nanos(CHECK_INTERVAL_NS.unsigned_abs()));
             }
             Err(_) => {
-                let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
+                let timeout = Timespec { tv_sec: 0, tv_nsec: CHECK_INTERVAL_NS };
                 let _ =
                     poll(&mut [PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN)], Some(&timeout));
             }

@@ -21,7 +21,7 @@ use crate::sampler::Sampler;
 use crate::systems::{self, EchoServer, PROBE_TIMEOUT_NS, Role, is_probe};
 
 /// How long waiting for a message that was tried goes on before it looks again.
-const LOOK_AGAIN_NS: u64 = 20_000_000;
+const CHECK_INTERVAL_NS: u64 = 20_000_000;
 
 /// Orders that wait; a coordinator gives three, one after the other.
 const ORDERS_MAX: usize = 8;
@@ -198,7 +198,7 @@ impl Worker {
                     return Err(BenchError::from(timeout).into());
                 }
                 if !sink.came {
-                    wait(requester.readiness(), &clock, deadline.min(now + LOOK_AGAIN_NS));
+                    wait(requester.readiness(), &clock, deadline.min(now + CHECK_INTERVAL_NS));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::chart::{Chart, Horizontal, Note, latency_points};
 use super::course;
 use super::difference::Difference;
-use super::known::last_known;
+use super::figures::last_known;
 use super::lines::{Line, Stroke};
 use super::section::{Kind, Section, Series};
 use super::{Clocks, resource_charts};

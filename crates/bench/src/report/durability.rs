@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::known::shown;
+use super::figures::shown;
 
 /// Settings of a client that decide about it.
 const SETTINGS: [&str; 6] =

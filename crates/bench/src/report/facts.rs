@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::axis::grouped;
 use super::durability::durability;
-use super::known::{listed, number, shown};
+use super::figures::{listed, number, shown};
 use super::section::{Round, Section, Series};
 use crate::engine::Mode;
 

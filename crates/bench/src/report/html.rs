@@ -9,7 +9,7 @@ use super::chart::Chart;
 use super::charts::{of_messages, of_resources};
 use super::escape;
 use super::facts::{facts, of_series, when};
-use super::known::shown;
+use super::figures::shown;
 use super::page::{badge, class, figure, page, scrolled};
 use super::section::{Round, Section, Series};
 use super::sentence::sentence;

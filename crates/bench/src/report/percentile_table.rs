@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::grouped;
-use super::known::milliseconds;
+use super::figures::milliseconds;
 use super::page::scrolled;
 use super::section::{Kind, Round, Section, Series};
 use super::{Clocks, Described, Told, escape};

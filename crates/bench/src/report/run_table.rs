@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::axis::grouped;
 use super::facts::readable;
-use super::known::milliseconds;
+use super::figures::milliseconds;
 use super::page::{badge, scrolled};
 use super::section::{Round, Section, Series};
 use super::{Told, escape};

@@ -2,7 +2,7 @@
 
 use super::Told;
 use super::axis::grouped;
-use super::known::{number, percent, time};
+use super::figures::{number, percent, time};
 use super::section::{Kind, Series};
 use crate::engine::Mode;
 use crate::recorder::Distribution;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::escape;
 use super::facts::of_series;
-use super::known::{listed, shown};
+use super::figures::{listed, shown};
 use super::section::Section;
 
 /// A fact about a run, found in its result.

@@ -6,6 +6,7 @@
 mod adapters;
 mod amqp_wire;
 mod brokerless;
+mod catalog;
 mod deed;
 mod echo_server;
 mod greeting;
@@ -15,7 +16,6 @@ mod kafka;
 mod kafka_batch;
 mod kafka_topics;
 mod kafka_wire;
-mod known;
 mod leftovers;
 #[cfg(feature = "kafka")]
 mod librdkafka;
@@ -52,11 +52,11 @@ mod zeromq;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(crate) use catalog::find;
+pub use catalog::{SYSTEMS, System};
 pub use deed::Deed;
 pub use echo_server::{EchoProtocol, EchoServer};
 pub(crate) use greeting::converse;
-pub(crate) use known::find;
-pub use known::{SYSTEMS, System};
 pub use leftovers::{LeftOver, left_over, made_by};
 pub use role::Role;
 pub use settings::Settings;

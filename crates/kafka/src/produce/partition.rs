@@ -58,8 +58,7 @@ pub(super) async fn append_to_partition(
     let rules = topic.append_rules(now, context.server.limits.decompressed_bytes_max);
     let batch = check(data.records, rules, node.workers()).await.map_err(|error| {
         tracing::error!(partition = %handle.id, %error, "checking a batch panicked");
-        let message = "checking the batch failed; see the server's log";
-        PartitionRefusal::new(ErrorCode::UnknownServerError, message)
+        PartitionRefusal::from(error)
     })?;
     let batch = batch.map_err(|error| PartitionRefusal::of_batch(&error, handle.reader.log_start()))?;
     let (bytes, records) = (batch.bytes.len() as u64, batch.header.record_count.max(0).unsigned_abs());

@@ -10,7 +10,8 @@ use tailrace_types::Offset;
 
 use crate::commands::Refusal;
 use crate::context::Context;
-use crate::errors::{append_code, batch_code};
+use crate::errors::{batch_code, failure_code};
+use tailrace_env::workers::Panicked;
 use tailrace_node::partitions::AppendFailure;
 
 /// Why the records for a partition are not written. From a bare code: without a text.
@@ -119,10 +120,40 @@ impl From<Refusal> for PartitionRefusal {
 
 impl From<AppendFailure> for PartitionRefusal {
     fn from(failure: AppendFailure) -> Self {
+        let code = failure_code(&failure);
         match failure {
-            AppendFailure::Gone | AppendFailure::NotLeader => Self::from(ErrorCode::NotLeaderOrFollower),
-            AppendFailure::TooFewReplicas => Self::from(ErrorCode::NotEnoughReplicas),
-            AppendFailure::Refused(error) => Self::new(append_code(&error), error.to_string()),
+            AppendFailure::Gone | AppendFailure::NotLeader | AppendFailure::TooFewReplicas => {
+                Self::from(code)
+            }
+            AppendFailure::Refused(error) => Self::new(code, error.to_string()),
         }
+    }
+}
+
+/// A bug of the server, and not of the batch that was being checked.
+impl From<Panicked> for PartitionRefusal {
+    fn from(_: Panicked) -> Self {
+        Self::new(ErrorCode::UnknownServerError, "checking the batch failed; see the server's log")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_env::thread::wait_for;
+    use tailrace_env::workers::Workers;
+    use tailrace_records::Validated;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_worker_is_the_servers_fault_and_not_the_producers() {
+        tailrace_runtime::install();
+        let workers = Workers::start().unwrap();
+        let check = workers.work(|| -> Result<Validated, BatchError> { panic!("on purpose") });
+        let answer = PartitionRefusal::from(wait_for(check).unwrap_err()).answer(3);
+        assert_eq!((answer.index, answer.error_code), (3, ErrorCode::UnknownServerError.code()));
+        assert_eq!((answer.base_offset, answer.log_start_offset), (-1, -1));
+        assert!(answer.record_errors.is_empty(), "no record is to blame");
+        assert_eq!(wait_for(workers.work(|| 7)), Ok(7), "the others go on");
     }
 }

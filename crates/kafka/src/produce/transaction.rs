@@ -17,6 +17,7 @@ use super::refusal::PartitionRefusal;
 use super::topic::find_topic;
 use crate::commands::Refusal;
 use crate::context::Context;
+use crate::errors::Writes;
 use crate::transactions::{ADDS_PARTITIONS_FROM, TransactionOwner, add_partitions, verify_partition};
 use tailrace_node::partitions::{
     AppendFailure, PartitionHandle, append, append_verified, begin_verification, begin_verification_if_needed,
@@ -143,7 +144,7 @@ impl Transaction {
     }
 
     fn owner(&self, producer: TransactionalProducer) -> TransactionOwner<'_> {
-        TransactionOwner { transactional_id: &self.id, producer }
+        TransactionOwner { transactional_id: &self.id, producer, writes: Writes::Records }
     }
 
     /// The guard of a partition that the coordinator was asked about for the whole request.

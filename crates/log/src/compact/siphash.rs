@@ -8,9 +8,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSecret(pub [u64; 2]);
 
-struct State([u64; 4]);
+struct SipState([u64; 4]);
 
-impl State {
+impl SipState {
     #[inline]
     fn round(&mut self) {
         let [a, b, c, d] = &mut self.0;
@@ -47,7 +47,7 @@ impl State {
 #[inline]
 pub(crate) fn hash(secret: HashSecret, bytes: &[u8]) -> [u64; 2] {
     let [k0, k1] = secret.0;
-    let mut state = State([
+    let mut state = SipState([
         k0 ^ 0x736f_6d65_7073_6575,
         k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,
         k0 ^ 0x6c79_6765_6e65_7261,

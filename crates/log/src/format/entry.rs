@@ -75,12 +75,12 @@ pub(crate) struct EntryFile {
 }
 
 /// Bytes behind a bad record in which another one is looked for.
-const LOOK_BYTES: usize = 8192;
+const SEARCH_BYTES_MAX: usize = 8192;
 
 /// True if a whole record lies behind the bad one that begins `rest`. Each was synced before the next was written, so it is damage then,
 /// and no torn end.
 fn is_followed(rest: &Bytes, last: Option<&Entry>) -> bool {
-    let look = 1..rest.len().min(LOOK_BYTES);
+    let look = 1..rest.len().min(SEARCH_BYTES_MAX);
     let mut found = look.filter_map(|at| Entry::decode(&rest.slice(at..)));
     found.any(|(entry, _)| entry.raft_index.0 > last.map_or(0, |last| last.raft_index.0))
 }

@@ -47,7 +47,10 @@ pub fn dump_dir<D: Disk>(disk: &D, path: &Path) -> Result<Dump<D>, LogError> {
         // What cannot be read is not asked: the log itself is what is looked at.
         let checkpoint = read_checkpoint(disk, path)?.and_then(Result::ok);
         let names = counting(disk, path, &mut listing, checkpoint.as_ref())?;
-        names.iter().map(|name| names::path_of(path, name.0, name.1, Kind::Log)).collect::<Vec<_>>()
+        names
+            .iter()
+            .map(|name| names::path_of(path, name.base, name.generation, Kind::Log))
+            .collect::<Vec<_>>()
     };
     files.reverse();
     Ok(Dump { disk: disk.clone(), files, open: None })

@@ -33,13 +33,13 @@ pub(super) fn counting<D: Disk>(
     let mut names: Vec<SegmentName> = match checkpoint {
         Some(checkpoint) => {
             listing.settle_by(checkpoint);
-            let appended = listing.segments.iter().map(|base| (*base, 0));
+            let appended = listing.segments.iter().copied().map(SegmentName::appended);
             appended.chain(listing.compacted.iter().copied()).collect()
         }
         None => {
             let (_, headers) = listing.settle_alone(disk, dir)?;
             let generation = |base| headers.get(base).and_then(|h| h.compacted).map_or(0, |c| c.generation);
-            listing.segments.iter().map(|base| (*base, generation(base))).collect()
+            listing.segments.iter().map(|base| SegmentName::new(*base, generation(base))).collect()
         }
     };
     names.sort_unstable();
@@ -65,7 +65,7 @@ pub(super) fn verify_batches<D: Disk>(
 fn verify_segment<D: Disk>(
     disk: &D,
     dir: &Path,
-    (base, generation): SegmentName,
+    SegmentName { base, generation }: SegmentName,
     last_epoch: &mut LeaderEpoch,
     pace: &mut impl Pace,
 ) -> Result<SegmentReport, LogError> {

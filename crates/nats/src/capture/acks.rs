@@ -98,7 +98,17 @@ impl Failure {
         match self {
             Self::TooLarge => TOO_LARGE,
             Self::Unmet(unmet) => (unmet.code, unmet.err_code),
-            _ => STORE_FAILED,
+            Self::Offline(_)
+            | Self::Gone
+            | Self::NotLeader
+            | Self::TooFewReplicas
+            | Self::QueueFull
+            | Self::NoLeader(_)
+            | Self::Unanswered(_)
+            | Self::Refused(_)
+            | Self::LogFailed(_)
+            | Self::Halted
+            | Self::Panicked => STORE_FAILED,
         }
     }
 }

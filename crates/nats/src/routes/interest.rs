@@ -26,7 +26,7 @@ const PIECE_BYTES: usize = 32 * 1024;
 const WAITING_BYTES: usize = 1 << 20;
 
 /// Pause before a link that cannot be used is tried again.
-const DOWN_PAUSE: Duration = Duration::from_millis(20);
+const DOWN_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A pattern, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -235,7 +235,7 @@ pub(super) async fn feed(
             }
             Piece::Full => peers.nats_room(node, WAITING_BYTES).await,
             Piece::Done => feed.wake.notified().await,
-            Piece::Down => time::sleep(DOWN_PAUSE).await,
+            Piece::Down => time::sleep(DOWN_RETRY_INTERVAL).await,
             Piece::Ended => return,
         }
     }

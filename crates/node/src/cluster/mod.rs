@@ -62,7 +62,7 @@ pub(crate) use settled::Settled;
 pub(crate) use throttle::Throttled;
 
 /// Time between two complete lists of what this node leads.
-const ANNOUNCE: Duration = Duration::from_secs(5);
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Between two tries to register.
 const REGISTER: Pauses = Pauses::steady(Duration::from_millis(200));
@@ -141,7 +141,7 @@ async fn register(here: &Arc<Node>, Registration { node, founds, answered }: Reg
                     return;
                 }
                 tracing::error!(%error, "the controller refuses to register this node");
-                time::sleep(ANNOUNCE).await;
+                time::sleep(ANNOUNCE_INTERVAL).await;
             }
             Err(error) => {
                 if !logged {
@@ -181,13 +181,13 @@ async fn look_up_seeds(here: &Arc<Node>) {
             }
         }
         left = unanswered;
-        time::sleep(ANNOUNCE).await;
+        time::sleep(ANNOUNCE_INTERVAL).await;
     }
     std::future::pending::<()>().await;
 }
 
 async fn announce(node: &Arc<Node>) {
-    let mut announce = time::interval(ANNOUNCE);
+    let mut announce = time::interval(ANNOUNCE_INTERVAL);
     announce.set_missed(MissedTicks::Delay);
     loop {
         announce.tick().await;

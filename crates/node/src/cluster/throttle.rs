@@ -19,7 +19,7 @@ use crate::deadlines::HELD_UP_MAX;
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 /// Pause of whoever cannot do without, when too much is held up already.
-const CROWDED_PAUSE: Duration = Duration::from_millis(500);
+const CROWDED_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// What all throttled replicas spend together, in one direction.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl Throttle {
         loop {
             match self.admit(bytes) {
                 Some(pass) => return pass.wait().await,
-                None => time::sleep(CROWDED_PAUSE).await,
+                None => time::sleep(CROWDED_RETRY_INTERVAL).await,
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 
 /// Between two looks for a controller.
-const LOOKS: Pauses = Pauses::steady(Duration::from_millis(50));
+const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
@@ -57,7 +57,7 @@ impl ControllerShell {
         command: &Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
-        let mut looks = LOOKS.until(caller.until(COMMAND_TIMEOUT));
+        let mut looks = PAUSES.until(caller.until(COMMAND_TIMEOUT));
         loop {
             let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,
@@ -105,13 +105,7 @@ impl ControllerShell {
             return Ok(());
         }
         let began = Instant::now();
-        match self.executed(Caller::internal(), Command::Barrier, now).await {
-            // A controller of an earlier build does not know it. Any command will do that a majority has to agree to.
-            Err(CommandError::Append(_)) => {
-                self.executed(Caller::internal(), Command::AllocateProducerIds, now).await?
-            }
-            outcome => outcome?,
-        };
+        self.executed(Caller::internal(), Command::Barrier, now).await?;
         *last = Some(began);
         Ok(())
     }

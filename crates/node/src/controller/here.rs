@@ -19,7 +19,7 @@ use tailrace_env::task::stopped;
 use tailrace_env::time::wall_clock;
 
 /// Pause after the metadata log could not be read.
-const READ_RETRY_PAUSE: Duration = Duration::from_secs(1);
+const READ_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 type Guard = OwnedMutexGuard<Option<ControllerState>>;
 
@@ -128,7 +128,7 @@ impl ControllerShell {
             let wait = async {
                 if let Err(error) = followed {
                     tracing::error!(%error, "the metadata log cannot be followed");
-                    time::sleep(READ_RETRY_PAUSE).await;
+                    time::sleep(READ_RETRY_INTERVAL).await;
                 } else if Arc::ptr_eq(&handle, &self.handle.load()) {
                     // One that is replaced from now on wakes those who wait.
                     moved.notified().await;

@@ -46,6 +46,11 @@ impl<C: Coordinator> Runtime<C> {
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Shard<C>>>> {
         self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Coordinators that this node leads, and that a bug of the server keeps out of service.
+    pub(super) fn problems(&self) -> Vec<String> {
+        self.lock().values().filter_map(|shard| shard.problem()).collect()
+    }
 }
 
 /// One coordinator of one partition: its core behind a lock, and its timer.
@@ -59,6 +64,8 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) deadline_changed: Notify,
     /// Until when nothing is asked of it, in milliseconds.
     pub(super) refuses_until: AtomicI64,
+    /// What loading it panicked with, until it is loaded, or another node leads its partition.
+    panic: Mutex<Option<String>>,
 }
 
 pub(super) enum ShardState<C: Coordinator> {
@@ -90,6 +97,18 @@ impl<C: Coordinator> Shard<C> {
             deadline: AtomicI64::new(NEVER),
             deadline_changed: Notify::new(),
             refuses_until: AtomicI64::new(i64::MIN),
+            panic: Mutex::default(),
         }
+    }
+
+    pub(super) fn set_panic(&self, reason: Option<String>) {
+        *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    }
+
+    fn problem(&self) -> Option<String> {
+        let panic = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        let reason = panic.as_ref()?;
+        let (topic, partition) = (self.kind.topic, self.partition);
+        Some(format!("the coordinator of {topic}-{partition} is out of service: {reason}"))
     }
 }

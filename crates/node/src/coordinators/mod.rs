@@ -3,7 +3,8 @@
 //!
 //! - [`Runtime`] finds the core for a name, creates the internal topic at first use, and submits events.
 //! - `cores` holds them. `shard` works on one core: loading, stepping, appending, releasing what waited for the commit, and its timer.
-//! - A core that failed, be it in the disk or by a panic, is thrown away and replayed; everybody who waited is told.
+//! - A core that failed, be it in the disk or by a panic, is thrown away and replayed; everybody who waited is told. One that cannot
+//!   be replayed, because its log is damaged or that panics, is tried again from time to time, and `/healthz` names it.
 //!
 //! Bounds: those who wait are as many as the connections' requests in flight; a core bounds its own state.
 
@@ -64,5 +65,11 @@ impl Coordinators {
             marker_writers: MarkerWriters::default(),
             loads: Semaphore::new(LOADS_MAX),
         }
+    }
+
+    /// Those that a bug of the server keeps out of service, for `/healthz`. What keeps their partitions out of service is said of those.
+    pub(crate) fn problems(&self) -> impl Iterator<Item = String> {
+        let problems = [self.groups.problems(), self.shares.problems(), self.transactions.problems()];
+        problems.into_iter().flatten()
     }
 }

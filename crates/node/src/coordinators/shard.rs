@@ -1,10 +1,11 @@
 //! One coordinator of one partition: its core behind a lock, those who wait for it, and its timer.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tailrace_env::time::{Duration, Instant};
-use tailrace_env::{select, task, time};
+use tailrace_env::{panics, select, task, time};
 
 use tailrace_coordination::coordinator::{
     Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
@@ -17,7 +18,7 @@ use super::CoordinatorFailure;
 use super::batch::build;
 use super::cores::{Loaded, NEVER, Shard, ShardState};
 use super::perform::Perform;
-use super::replay::replay;
+use super::replay::{ReplayFailure, replay};
 use crate::caller::Caller;
 use crate::deadlines::CATCH_UP_TIMEOUT;
 use crate::node::Node;
@@ -32,7 +33,7 @@ const RELOAD_MS: i64 = 1000;
 /// Milliseconds for which nothing is asked of a core whose log could not be written: it has to be loaded anew, from all of its log.
 const REFUSED_MS: i64 = 100;
 
-/// The same after its log turned out to be damaged. Each time, the damage is named.
+/// The same after its log turned out to be damaged, or reading it panicked. Each time, the damage or the panic is named.
 const DAMAGED_MS: i64 = 10_000;
 
 /// An answer that is due.
@@ -142,6 +143,7 @@ impl<C: Perform> Shard<C> {
             *state = ShardState::Unloaded;
             self.deadline.store(NEVER, Ordering::Release);
         }
+        self.set_panic(None);
     }
 
     /// True if the core is in memory.
@@ -252,6 +254,14 @@ impl<C: Perform> Shard<C> {
         self.refuses_until.store(self.clock.now().0 + ms, Ordering::Release);
     }
 
+    /// The log makes it panic, and will do so the next time. Returns the reason, as it is told.
+    fn panicked(&self, panic: &str) -> String {
+        self.rest(DAMAGED_MS);
+        let reason = format!("a bug of the server, loading it panicked: {panic}");
+        self.set_panic(Some(reason.clone()));
+        reason
+    }
+
     fn put_back(&self, state: &mut ShardState<C>, loaded: Box<Loaded<C>>) {
         let deadline = loaded.core.deadline().map_or(NEVER, |deadline| deadline.0);
         *state = ShardState::Loaded(loaded);
@@ -277,23 +287,27 @@ impl<C: Perform> Shard<C> {
         let source = Arc::clone(&handle);
         let bytes_max = usize_of(node.config().tailrace_decompressed_bytes_max);
         let replayed = task::spawn_blocking(move || {
-            let report = replay(&mut core, &source, bytes_max)?;
-            Ok::<_, super::replay::ReplayFailure>((core, report))
+            catch(move || {
+                let report = replay(&mut core, &source, bytes_max)?;
+                Ok::<_, ReplayFailure>((core, report))
+            })
         });
         let unavailable = |reason: String| {
             tracing::error!(partition = %handle.id, %reason, "a coordinator could not be loaded");
             CoordinatorFailure::Unavailable(reason)
         };
         let (core, report) = match replayed.await {
-            Ok(Ok(replayed)) => replayed,
-            Ok(Err(error)) => {
+            Ok(Ok(Ok(replayed))) => replayed,
+            Ok(Ok(Err(error))) => {
                 // Only mending, or somebody's decision, changes that.
                 if error.is_damage() {
                     self.rest(DAMAGED_MS);
                 }
                 return Err(unavailable(error.to_string()));
             }
-            Err(error) => return Err(unavailable(error.to_string())),
+            Ok(Err(panic)) => return Err(unavailable(self.panicked(&panic))),
+            // Dropped before its end.
+            Err(_) => return Err(CoordinatorFailure::Stopping),
         };
         if report.records > 0 {
             tracing::info!(
@@ -313,7 +327,10 @@ impl<C: Perform> Shard<C> {
             },
         });
         let image = node.image();
-        let effects = loaded.core.loaded(&Moment { now: self.clock.now(), image: &image });
+        let moment = Moment { now: self.clock.now(), image: &image };
+        let effects = catch(|| loaded.core.loaded(&moment));
+        let effects = effects.map_err(|panic| unavailable(self.panicked(&panic)))?;
+        self.set_panic(None);
         let release = self.carry_out(node, &mut loaded, effects).await?;
         let (node, partition) = (Arc::clone(node), self.partition);
         task::spawn(async move { release.perform(&node, partition).await });
@@ -395,10 +412,10 @@ impl<C: Perform> Shard<C> {
                 self.deadline.store(NEVER, Ordering::Release);
             } else if ticked.is_err() {
                 // The disk may be full for a while, and each try reads the log.
-                time::sleep(FAILURE_PAUSE).await;
+                time::sleep(FAILURE_RETRY_INTERVAL).await;
             } else if self.deadline.load(Ordering::Acquire) == deadline {
                 // A core may have been called early.
-                time::sleep(TICK_PAUSE).await;
+                time::sleep(TICK_INTERVAL_MIN).await;
             }
         }
     }
@@ -410,10 +427,10 @@ impl<C: Perform> Shard<C> {
 }
 
 /// Least time between two calls of a core that leaves its deadline where it was.
-const TICK_PAUSE: Duration = Duration::from_millis(5);
+const TICK_INTERVAL_MIN: Duration = Duration::from_millis(5);
 
 /// Time after which a core that failed is tried again when its deadline has come.
-const FAILURE_PAUSE: Duration = Duration::from_secs(1);
+const FAILURE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why the end of a transaction was not written.
 #[derive(Debug, thiserror::Error)]
@@ -447,6 +464,11 @@ impl<C: Perform> Release<C> {
             C::perform(Arc::clone(node), partition, work).await;
         }
     }
+}
+
+/// Does `work`; the error is what it panicked with. What it had is not used again then.
+fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panics::reason_of(&*panic).to_owned())
 }
 
 async fn committed_to(handle: &PartitionHandle, committed_at: Awaited) -> bool {

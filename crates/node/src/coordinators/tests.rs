@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use tailrace_env::task;
 
 use bytes::Bytes;
 use tailrace_coordination::coordinator::{
-    Append, Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token,
+    Append, Coordinator, CoordinatorRecord, Effects, Moment, ReplayError, Replayed, Token, partition_of_name,
 };
 use tailrace_log::LogConfig;
 use tailrace_records::TimestampType;
@@ -48,6 +49,10 @@ impl Coordinator for Counter {
             return Err(ReplayError("not a count".to_owned()));
         };
         let count = u64::from_be_bytes(value.try_into().expect("eight bytes"));
+        if key == POISON.as_bytes() {
+            POISON_READ.fetch_add(1, Ordering::Relaxed);
+            assert!(!POISON_WORKS.load(Ordering::Relaxed), "a mistake of who reads it back");
+        }
         self.counts.insert(String::from_utf8_lossy(key).into_owned(), count);
         Ok(())
     }
@@ -96,6 +101,11 @@ impl Coordinator for Counter {
 }
 
 const PARTITIONS: i32 = 20;
+
+/// What a core panics at that reads it back, as long as it works, and how often that was.
+const POISON: &str = "poison";
+static POISON_WORKS: AtomicBool = AtomicBool::new(true);
+static POISON_READ: AtomicUsize = AtomicUsize::new(0);
 
 impl Perform for Counter {
     fn perform(_: Arc<Node>, _: i32, work: Self::Work) -> Performed {
@@ -181,6 +191,48 @@ async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
     let failed = rig.counters.submit(rig.node(), "a", |_| Event::Panic).await;
     assert_eq!(failed.err(), Some(CoordinatorFailure::Reloaded));
     assert_eq!(rig.count("a").await, Ok(2));
+    rig.running.stop().await;
+}
+
+/// Reading all of its log again and again would not help.
+#[tokio::test]
+async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count(POISON).await, Ok(1));
+    assert!(rig.counters.submit(rig.node(), POISON, |_| Event::Panic).await.is_err(), "it is thrown away");
+    let told = "a bug of the server, loading it panicked: a mistake of who reads it back";
+    assert_eq!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(told.to_owned())));
+    for _ in 0..10 {
+        assert!(matches!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(_))));
+    }
+    assert_eq!(POISON_READ.load(Ordering::Relaxed), 1, "its log is left alone for a while");
+    let problems = rig.counters.problems();
+    assert!(matches!(&problems[..], [problem] if problem.ends_with(told)), "{problems:?}");
+    let other = (b'a'..=b'z').map(|letter| char::from(letter).to_string());
+    let mut other =
+        other.filter(|name| partition_of_name(name, PARTITIONS) != partition_of_name(POISON, PARTITIONS));
+    assert_eq!(rig.count(&other.next().unwrap()).await, Ok(1), "the others go on");
+    // The next build reads it, and the time is over.
+    POISON_WORKS.store(false, Ordering::Relaxed);
+    let rests = |until: &AtomicI64| until.swap(i64::MIN, Ordering::Relaxed) > i64::MIN;
+    assert_eq!(rig.counters.lock().values().filter(|shard| rests(&shard.refuses_until)).count(), 1);
+    assert_eq!(rig.count(POISON).await, Ok(2));
+    assert_eq!(rig.counters.problems(), [""; 0]);
+    rig.running.stop().await;
+}
+
+/// As what producers write: the kernel slows down all who write, and knows no difference.
+#[tokio::test]
+async fn what_a_coordinator_appends_counts_as_dirty() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    assert_eq!(rig.count("a").await, Ok(1), "its topic is there");
+    let before = rig.node().dirty.appended_bytes();
+    let long = "a".repeat(10_000);
+    assert_eq!(rig.count(&long).await, Ok(1));
+    let appended = rig.node().dirty.appended_bytes() - before;
+    assert!(appended > long.len() as u64, "{appended} bytes were told of");
     rig.running.stop().await;
 }
 

@@ -19,16 +19,16 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Time until the next question about a partition after it got another replica here; twice as long after each further one that is not
 /// forgiven.
-const AGAIN: Duration = Duration::from_secs(30);
+const REPLACE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// It grows no further.
-const AGAIN_MAX: Duration = Duration::from_secs(600);
+const REPLACE_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
 /// One that was given up is forgiven after each such time.
-const FORGIVE: Duration = Duration::from_secs(300);
+const FORGIVE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A partition that was in trouble is forgotten when there was none for so long. Longer than [`AGAIN_MAX`].
-const FORGET: Duration = Duration::from_secs(1800);
+/// A partition that was in trouble is forgotten when there was none for so long. Longer than [`REPLACE_INTERVAL_MAX`].
+const FORGET_TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// What was tried, so that it is not tried all the time. As many as there are partitions in trouble.
 #[derive(Debug, Default)]
@@ -64,12 +64,12 @@ impl Attempt {
     /// The controller was asked.
     fn note(&mut self, is_given_up: bool, now: Instant) {
         if is_given_up {
-            let forgiven = now.duration_since(self.given_up_at).as_secs() / FORGIVE.as_secs();
+            let forgiven = now.duration_since(self.given_up_at).as_secs() / FORGIVE_INTERVAL.as_secs();
             self.given_up = self.given_up.saturating_sub(u32::try_from(forgiven).unwrap_or(u32::MAX)) + 1;
             self.given_up_at = now;
         }
         let doubled = 1 << self.given_up.saturating_sub(1).min(10);
-        self.ask_at = now + (AGAIN * doubled).min(AGAIN_MAX);
+        self.ask_at = now + (REPLACE_INTERVAL * doubled).min(REPLACE_INTERVAL_MAX);
     }
 }
 
@@ -105,7 +105,7 @@ async fn replace(node: &Arc<Node>, tried: &mut Tried) {
         let attempt = tried.0.entry(lost.group).or_insert_with(|| Attempt::new(lost.replica, now));
         attempt.see(lost.replica, now);
     }
-    tried.0.retain(|_, attempt| now.duration_since(attempt.seen) < FORGET);
+    tried.0.retain(|_, attempt| now.duration_since(attempt.seen) < FORGET_TIMEOUT);
     for lost in lost {
         let Some(attempt) = tried.0.get_mut(&lost.group) else { continue };
         if let Some(handle) = lost.halted.as_ref().filter(|_| !attempt.reopened) {
@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(waits, [30, 60, 120, 240, 480, 480, 480, 480]);
         attempt.note(false, now);
         assert_eq!((attempt.ask_at - now).as_secs(), 480, "a refusal makes it no shorter");
-        let later = attempt.given_up_at + 9 * FORGIVE;
+        let later = attempt.given_up_at + 9 * FORGIVE_INTERVAL;
         attempt.note(true, later);
-        assert_eq!(attempt.ask_at - later, AGAIN, "all are forgiven");
+        assert_eq!(attempt.ask_at - later, REPLACE_INTERVAL, "all are forgiven");
         attempt.reopened = true;
         attempt.see(replica(8), now);
         assert!(attempt.reopened);

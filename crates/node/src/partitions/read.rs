@@ -1,7 +1,6 @@
 //! Reading a partition: who may, from where on, and how far. Decided here for all who read: fetches, share groups, taps
 //! and coordinators, and the controller, which reads its log before there is a handle of it. Takes no lock.
 
-use std::io;
 use std::sync::Arc;
 
 use tailrace_env::task;
@@ -214,6 +213,9 @@ pub enum ReadFailure {
     /// The log cannot be read.
     #[error(transparent)]
     Log(LogError),
+    /// A bug of the server, and nothing that the disk did.
+    #[error("a bug of the server: reading panicked; see the server's log")]
+    Panicked,
 }
 
 impl PartitionHandle {
@@ -272,10 +274,17 @@ impl PartitionHandle {
             read => return read,
         }
         let (handle, caller, terms) = (Arc::clone(self), caller.clone(), *terms);
-        let read = task::spawn_blocking(move || handle.read(&caller, &terms)).await;
-        read.unwrap_or_else(|error| {
-            let error = LogError::io("read", self.reader.log().dir(), io::Error::other(error));
-            Err(ReadFailure::Log(error))
+        self.read_on_thread(move || handle.read(&caller, &terms)).await
+    }
+
+    /// A thread that is dropped before its end is the server's, which stops: nobody hears the answer.
+    async fn read_on_thread<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T, ReadFailure> + Send + 'static,
+    ) -> Result<T, ReadFailure> {
+        task::spawn_blocking(read).await.unwrap_or_else(|error| {
+            tracing::error!(partition = %self.id, %error, "a bug of the server: reading panicked");
+            Err(ReadFailure::Panicked)
         })
     }
 
@@ -316,5 +325,31 @@ impl TopicTable {
         let topic = self.by_id(handle.group.topic.0);
         let partition = topic.as_ref().and_then(|topic| topic.image.partition(handle.group.partition));
         partition.is_some_and(|partition| partition.replicas == [own] && !partition.is_reassigned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_log::LogConfig;
+    use tailrace_records::TimestampType;
+    use tailrace_replication::{Durability, Policy, Solo};
+    use tailrace_types::TimestampMs;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::partitions::handle::Core;
+    use crate::testing::{alone, identity, log_store};
+
+    #[tokio::test]
+    async fn a_panic_of_who_reads_is_no_fault_of_the_disk() {
+        let folder = TempDir::new().unwrap();
+        let (durability, timestamp_type) = (Durability::Strict, TimestampType::CreateTime);
+        let policy = Policy { durability, producer_expiration_ms: i64::MAX, timestamp_type };
+        let (store, dir, now) = (log_store(), folder.path().join("t-0"), TimestampMs(1));
+        let (solo, _) = Solo::open(&store, &dir, &identity(), LogConfig::default(), policy, now).unwrap();
+        let handle = alone(Core::Solo(Box::new(solo)));
+        let read = handle.read_on_thread(|| -> Result<(), _> { panic!("an invariant is broken") }).await;
+        assert!(matches!(read, Err(ReadFailure::Panicked)), "{read:?}");
+        assert_eq!(handle.halted(), None, "what reads changes nothing: the partition serves on");
     }
 }

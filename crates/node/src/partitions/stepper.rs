@@ -16,7 +16,7 @@ use tailrace_env::time::wall_clock;
 const CHUNK_FAILURES_MAX: u32 = 20;
 
 /// Pause after a chunk that did not come.
-const CHUNK_PAUSE: Duration = Duration::from_millis(200);
+const CHUNK_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The pool.
 pub(crate) struct Stepper(Workers<PartitionHandle>);
@@ -120,7 +120,7 @@ async fn fetch_snapshot(partition: Arc<PartitionHandle>) {
             Err(error) => {
                 tracing::debug!(partition = %partition.id, %error, "a chunk did not come");
                 failures += 1;
-                time::sleep(CHUNK_PAUSE).await;
+                time::sleep(CHUNK_RETRY_INTERVAL).await;
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::partitions::TopicTable;
 use crate::partitions::handle::PartitionHandle;
 
 /// Ticks between two looks at all replicas. What wakes is told at once; this is for what nobody told.
-const LOOK_TICKS: u64 = 20;
+const LOOK_INTERVAL_TICKS: u64 = 20;
 
 /// Elections that a crash of a node sets off with each tick, at most: later ones are spread over as many ticks as it takes.
 const WOKEN_PER_TICK: usize = 100;
@@ -71,7 +71,7 @@ impl Ticker {
         let must_look = leases.tick();
         self.renew_lease();
         let table = Arc::clone(&self.node.topics());
-        if !Arc::ptr_eq(&table, &self.table) || must_look || self.ticks.is_multiple_of(LOOK_TICKS) {
+        if !Arc::ptr_eq(&table, &self.table) || must_look || self.ticks.is_multiple_of(LOOK_INTERVAL_TICKS) {
             self.table = table;
             self.look();
         }

@@ -21,7 +21,7 @@ use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 
 /// Time between two looks for replicas that have stopped on a full disk.
-const REVIVE_LOOK: Duration = Duration::from_secs(2);
+const REVIVE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// They are opened anew with this much room, in bytes, or more.
 const REVIVE_ROOM: u64 = 64 << 20;
@@ -31,21 +31,21 @@ const REVIVE_ROOM: u64 = 64 << 20;
 const OPEN_ROOM: u64 = 1 << 20;
 
 /// They are left alone for so long if there was no room all the same: a quota, above all.
-const OPEN_PAUSE: Duration = Duration::from_secs(30);
+const OPEN_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often `flush.ms` is looked at: a record may wait this much longer.
-const FLUSH_LOOK: Duration = Duration::from_millis(50);
+const FLUSH_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often segments are looked for that are old enough to be closed: one may be that much older.
-const CLOSE_LOOK: Duration = Duration::from_secs(1);
+const CLOSE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Runs until the task is dropped.
 pub(crate) async fn keep_up(node: Arc<Node>) {
     let config = node.config();
     let mut retention = every(Duration::from_millis(config.log_retention_check_interval_ms));
     let mut checkpoint = every(Duration::from_millis(config.tailrace_checkpoint_interval_ms));
-    let mut flush = every(FLUSH_LOOK);
-    let mut close = every(CLOSE_LOOK);
+    let mut flush = every(FLUSH_CHECK_INTERVAL);
+    let mut close = every(CLOSE_CHECK_INTERVAL);
     // The first tick of an interval comes at once.
     retention.tick().await;
     checkpoint.tick().await;
@@ -73,10 +73,10 @@ pub(crate) async fn keep_up(node: Arc<Node>) {
 pub(crate) async fn keep_open(node: Arc<Node>) {
     let mut open_at = Instant::now();
     loop {
-        time::sleep(REVIVE_LOOK).await;
+        time::sleep(REVIVE_INTERVAL).await;
         revive_all(&node).await;
         if Instant::now() >= open_at && !open_waiting(&node).await {
-            open_at = Instant::now() + OPEN_PAUSE;
+            open_at = Instant::now() + OPEN_RETRY_INTERVAL;
         }
     }
 }

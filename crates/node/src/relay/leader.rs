@@ -109,7 +109,7 @@ async fn build_all(
         let mut next = producer;
         let batches = builders.into_iter().map(|builder| {
             let first = next.next_sequence;
-            next.next_sequence += i32::try_from(builder.len()).unwrap_or(i32::MAX);
+            next.next_sequence += i32::try_from(builder.len()).expect("a batch has fewer than 2^31 records");
             builder.of_producer(next.id, ProducerEpoch(0), first).build()
         });
         (batches.collect(), next)

@@ -28,8 +28,7 @@ pub(super) fn encode_request(group: RaftGroup, batches: &[Bytes]) -> Bytes {
     out.put_slice(&group.topic.0);
     out.put_i32_le(group.partition.0);
     for batch in batches {
-        // A batch is bounded below 2 GiB.
-        out.put_u32_le(u32::try_from(batch.len()).unwrap_or(u32::MAX));
+        out.put_u32_le(u32::try_from(batch.len()).expect("a batch has less than 2 GiB"));
         out.put_slice(batch);
     }
     out.freeze()
@@ -62,7 +61,7 @@ impl StoreAnswer {
         };
         let mut out = BytesMut::with_capacity(2 + 8 * stored.len() + reason.len());
         out.put_u8(outcome);
-        out.put_u8(u8::try_from(stored.len()).unwrap_or(u8::MAX));
+        out.put_u8(u8::try_from(stored.len()).expect("a request has BATCHES_MAX batches at most"));
         stored.iter().for_each(|offset| out.put_i64_le(offset.get()));
         out.put_slice(reason.as_bytes());
         out.freeze()

@@ -3,12 +3,11 @@
 //!
 //! A thread of its own, since a round of scrubbing may take days.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Weak;
 use tailrace_env::time::{Duration, Instant};
 
-use tailrace_log::{DamagedRange, LogError, Patch};
+use tailrace_log::{DamagedRange, GivenUp, LogError, Patch};
 use tailrace_types::Offset;
 
 use super::Shared;
@@ -175,9 +174,6 @@ fn give_up(handle: &Arc<PartitionHandle>, range: &DamagedRange) -> Result<bool, 
     }
 }
 
-/// A range, and the file with the bytes that lay there.
-type GivenUp = (DamagedRange, Option<PathBuf>);
-
 /// `None` if something is wrong here that another replica may have: that has to be mended first.
 fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<Vec<GivenUp>>, LogError> {
     let mut given_up = Vec::new();
@@ -193,9 +189,9 @@ fn fill(handle: &PartitionHandle, patch: &mut Patch<NodeDisk>) -> Result<Option<
     }
 }
 
-fn tell(handle: &PartitionHandle, (range, kept): &GivenUp) {
-    let (from, to) = (range.base_offset.0, range.end_offset.0 - 1);
-    let kept = kept.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+fn tell(handle: &PartitionHandle, given_up: &GivenUp) {
+    let (from, to) = (given_up.range.base_offset.0, given_up.range.end_offset.0 - 1);
+    let kept = given_up.kept.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
     tracing::warn!(partition = %handle.id, from, to, kept, "damaged records are given up");
 }
 

@@ -88,9 +88,8 @@ pub async fn acquire(
             }
             Err(failure) => return Err(failure.into()),
         };
-        let scanned = scan(slice.extent, aborted, plan.enough).await.map_err(|error| {
+        let scanned = scan(slice.extent, aborted, plan.enough).await.inspect_err(|error| {
             tracing::error!(share_partition = %live.key, %error, "reading failed");
-            ShareFailure::Disk(error)
         })?;
         let found: Vec<FetchedBatch> = scanned.places.iter().map(|place| place.batch).collect();
         let acquired = take(node, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
@@ -212,14 +211,18 @@ async fn scan(
     extent: Extent<NodeDisk>,
     aborted: Vec<AbortedTransaction>,
     enough: i64,
-) -> io::Result<Scanned> {
+) -> Result<Scanned, ShareFailure> {
     // The disk is never waited for on an event loop.
     let is_in_memory = extent.is_resident();
     let look = move || {
         let places = places_of(&extent, &aborted, enough)?;
         Ok(Scanned { extent, places })
     };
-    if is_in_memory { look() } else { task::spawn_blocking(look).await.map_err(io::Error::other)? }
+    if is_in_memory {
+        return look();
+    }
+    // It panicked: a bug of the server.
+    task::spawn_blocking(look).await.unwrap_or(Err(ShareFailure::Internal))
 }
 
 fn places_of(

@@ -1,4 +1,4 @@
-//! A leader's patience with new replicas that somebody wants to be brought up to date slowly.
+//! A leader's timeout_ticks with new replicas that somebody wants to be brought up to date slowly.
 //!
 //! Raft takes what is not answered by the next heartbeat for lost, and sends it again, or what follows it. Whoever holds up messages to
 //! keep to a rate would have ever more of them to hold up. So a learner that is paced is sent one message with entries at a time,
@@ -13,9 +13,9 @@ use super::message::PeerMessage;
 use super::replica::{MESSAGES_IN_FLIGHT_MAX, Replica, Role};
 
 /// Times the election timeout after which what is unanswered is taken for lost. Longer than a message may be held up on both ends together.
-const PATIENCE_TIMEOUTS: usize = 25;
+const UNANSWERED_ELECTION_TIMEOUTS: usize = 25;
 /// The same for what was not sent at all.
-const PAUSE_TIMEOUTS: usize = 2;
+const UNSENT_ELECTION_TIMEOUTS: usize = 2;
 
 impl<D: Disk> Replica<D> {
     /// Sends those learners that are behind and that `slowly` names one message with entries at a time, until they are named no more or
@@ -70,7 +70,7 @@ impl<D: Disk> Replica<D> {
     /// A message was not sent after all.
     pub(super) fn note_unsent(&mut self, replica: ReplicaId) {
         let Some(unanswered) = self.pacing.get_mut(&replica.0) else { return };
-        let timeouts = PATIENCE_TIMEOUTS - PAUSE_TIMEOUTS;
+        let timeouts = UNANSWERED_ELECTION_TIMEOUTS - UNSENT_ELECTION_TIMEOUTS;
         *unanswered = Some(timeouts * self.options.election_ticks);
         if let Some(progress) = self.node.raft.mut_prs().get_mut(replica.0) {
             progress.pause();
@@ -99,9 +99,9 @@ impl<D: Disk> Replica<D> {
     }
 
     pub(super) fn tick_pacing(&mut self) {
-        let patience = PATIENCE_TIMEOUTS * self.options.election_ticks;
+        let timeout_ticks = UNANSWERED_ELECTION_TIMEOUTS * self.options.election_ticks;
         for unanswered in self.pacing.values_mut() {
-            *unanswered = unanswered.map(|ticks| ticks + 1).filter(|ticks| *ticks < patience);
+            *unanswered = unanswered.map(|ticks| ticks + 1).filter(|ticks| *ticks < timeout_ticks);
         }
     }
 }

@@ -19,7 +19,7 @@ use super::state::{IDLE_TIMEOUTS, Repair};
 const ROUNDS_MAX: usize = 3;
 
 /// Times the election timeout between two rounds, and between two tries to hand leadership over.
-const PAUSE_TIMEOUTS: usize = 20;
+const ROUND_INTERVAL_ELECTION_TIMEOUTS: usize = 20;
 
 /// Most bytes of its own that a replica copies with one tick.
 const COPY_BYTES: usize = 4 << 20;
@@ -198,7 +198,7 @@ impl<D: Disk> Replica<D> {
         let Some(repair) = &mut self.mending.under_way else { return };
         match repair.patch.give_up(upto) {
             Ok(given_up) => {
-                repair.lost.extend(given_up.map(|(range, _)| DamagedRange { is_lost: true, ..range }));
+                repair.lost.extend(given_up.map(|given_up| DamagedRange { is_lost: true, ..given_up.range }));
                 self.mending.forget_refusals();
             }
             Err(error) if error.is_no_space() => self.pause(),
@@ -222,7 +222,7 @@ impl<D: Disk> Replica<D> {
     }
 
     fn pause(&mut self) {
-        self.mending.pause_ticks = PAUSE_TIMEOUTS * self.options.election_ticks;
+        self.mending.pause_ticks = ROUND_INTERVAL_ELECTION_TIMEOUTS * self.options.election_ticks;
         if let Some(repair) = self.mending.under_way.take() {
             repair.patch.discard();
         }
@@ -317,7 +317,7 @@ impl<D: Disk> Replica<D> {
             self.mending.hand_over_ticks -= 1;
             return;
         }
-        self.mending.hand_over_ticks = PAUSE_TIMEOUTS * self.options.election_ticks;
+        self.mending.hand_over_ticks = ROUND_INTERVAL_ELECTION_TIMEOUTS * self.options.election_ticks;
         let own = self.options.id;
         let heir = self.members().voters.into_iter().find(|id| *id != own && self.has_caught_up(*id));
         if let Some(heir) = heir {

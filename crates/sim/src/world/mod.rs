@@ -8,14 +8,14 @@
 
 mod entropy;
 mod fiber;
+mod here;
 mod machine;
 mod network;
-mod place;
 mod thread;
 mod turns;
 
 pub(crate) use entropy::seed_thread;
+pub use here::here;
 pub(crate) use machine::Machine;
 pub(crate) use network::Network;
-pub use place::here;
 pub(crate) use turns::Universe;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use tailrace_env::{Join, Park, Work, enter};
 
 use super::fiber::{Fiber, suspend};
-use super::place::set_here;
+use super::here::set_here;
 use super::turns::{Host, Resume, Runs, Universe, replace_among_tasks};
 
 /// What a thread is ended with when its machine loses its power.

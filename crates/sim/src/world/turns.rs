@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tailrace_env::{Task, World, enter};
 
-use super::place::set_here;
+use super::here::set_here;
 use crate::Rng;
 
 /// How old a machine is when it is switched on, so that there are moments before.

@@ -29,7 +29,7 @@ const QUEUE_REQUESTS_MAX: usize = 64;
 /// Longest answer that is accepted: beyond any fetch that is asked for, and below what would exhaust a machine.
 const RESPONSE_BYTES_MAX: u32 = 1 << 30;
 
-type Answer = Result<Bytes, End>;
+type ResponseBytes = Result<Bytes, End>;
 
 /// Why a connection ended.
 #[derive(Clone, Debug)]
@@ -57,11 +57,11 @@ struct Outgoing {
     parts: Vec<Part>,
     /// No answer will come: done once it is written.
     unanswered: bool,
-    done: oneshot::Sender<Answer>,
+    done: oneshot::Sender<ResponseBytes>,
 }
 
 /// Requests that were written and wait for their answer; `None` once the connection has ended.
-type WaitingList = Option<VecDeque<(i32, oneshot::Sender<Answer>)>>;
+type WaitingList = Option<VecDeque<(i32, oneshot::Sender<ResponseBytes>)>>;
 type Waiting = Arc<Mutex<WaitingList>>;
 
 /// A connection to one server, versions negotiated.
@@ -86,7 +86,7 @@ pub(crate) struct Pending<R> {
     address: Arc<str>,
     version: i16,
     timeout: Duration,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<ResponseBytes>,
     request: PhantomData<R>,
 }
 

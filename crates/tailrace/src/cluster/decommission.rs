@@ -12,7 +12,7 @@ use tailrace_kafka_wire::messages::UnregisterBrokerRequest;
 
 use super::arguments::DecommissionArguments;
 use super::moves::{self, Moves, Which};
-use super::place::Places;
+use super::placement::Placement;
 use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, check, retrying};
 
@@ -88,7 +88,7 @@ async fn plan(
     let (mut moves, mut waiting) = (Moves::new(), Vec::new());
     for topic in &topics {
         for partition in &topic.partitions {
-            let which = (topic.name.clone(), partition.index);
+            let which = Which::new(&topic.name, partition.index);
             let removing = under_way.get(&which).cloned().unwrap_or_default();
             let target: Vec<i32> =
                 partition.replicas.iter().copied().filter(|node| !removing.contains(node)).collect();
@@ -105,14 +105,14 @@ async fn plan(
     Ok((moves, waiting))
 }
 
-fn elsewhere(places: &mut Places, target: &[i32], arguments: &DecommissionArguments) -> Option<Vec<i32>> {
+fn elsewhere(places: &mut Placement, target: &[i32], arguments: &DecommissionArguments) -> Option<Vec<i32>> {
     let count = if arguments.fewer { target.len().min(places.len()) } else { target.len() };
     places.fit(target, count).filter(|nodes| !nodes.is_empty())
 }
 
-fn no_room((topic, partition): &Which, count: usize, places: &Places, node: i32) -> String {
+fn no_room(which: &Which, count: usize, places: &Placement, node: i32) -> String {
     format!(
-        "{topic}-{partition} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
+        "{which} has {count} replicas, and without node {node} there are {} nodes: add a node, or do with --fewer",
         places.len()
     )
 }

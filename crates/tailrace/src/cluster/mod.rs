@@ -4,7 +4,7 @@ mod arguments;
 mod decommission;
 mod moves;
 mod pages;
-mod place;
+mod placement;
 mod reassign;
 mod repair;
 mod scrub;

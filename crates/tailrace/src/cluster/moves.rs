@@ -1,6 +1,7 @@
 //! Reassignments, as Kafka's protocol has them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use tailrace_cli::failure::{Failure, note};
@@ -9,15 +10,31 @@ use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
 };
 use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ListPartitionReassignmentsRequest};
 
-use super::place::Places;
+use super::placement::Placement;
 use super::wait::POLL_INTERVAL;
 use crate::client::{ClientError, Cluster, Topic, all_topics, check, retrying};
 
 /// How long the server may take for a change, as a request says it.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;
 
-/// A partition: its topic, and its number.
-pub(super) type Which = (String, i32);
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Which {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+}
+
+impl Which {
+    pub(super) fn new(topic: &str, partition: i32) -> Self {
+        Self { topic: topic.to_owned(), partition }
+    }
+}
+
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.topic, self.partition)
+    }
+}
 
 /// The nodes that a partition is to be on; `None` goes back to where it was.
 pub(super) type Moves = BTreeMap<Which, Option<Vec<i32>>>;
@@ -25,9 +42,9 @@ pub(super) type Moves = BTreeMap<Which, Option<Vec<i32>>>;
 /// Begins moves.
 pub(super) async fn begin(cluster: &mut Cluster, moves: &Moves) -> Result<(), ClientError> {
     let mut topics: BTreeMap<&String, Vec<ReassignablePartition>> = BTreeMap::new();
-    for ((topic, partition), replicas) in moves {
-        topics.entry(topic).or_default().push(ReassignablePartition {
-            partition_index: *partition,
+    for (which, replicas) in moves {
+        topics.entry(&which.topic).or_default().push(ReassignablePartition {
+            partition_index: which.partition,
             replicas: replicas.clone(),
             ..Default::default()
         });
@@ -70,7 +87,7 @@ pub(super) async fn under_way(cluster: &mut Cluster) -> Result<BTreeMap<Which, V
         let mut moves = BTreeMap::new();
         for topic in answer.topics {
             for partition in topic.partitions {
-                let which = (topic.name.clone(), partition.partition_index);
+                let which = Which::new(&topic.name, partition.partition_index);
                 moves.insert(which, partition.removing_replicas);
             }
         }
@@ -88,10 +105,10 @@ pub(super) async fn look(cluster: &mut Cluster) -> Result<(Vec<Topic>, Vec<(i32,
 }
 
 /// The nodes but one, and the load that all replicas are.
-pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Places {
+pub(super) fn places(topics: &[Topic], nodes: Vec<(i32, Option<String>)>, without: Option<i32>) -> Placement {
     let replicas =
         topics.iter().flat_map(|topic| &topic.partitions).flat_map(|partition| &partition.replicas);
-    Places::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
+    Placement::new(nodes.into_iter().filter(|(node, _)| Some(*node) != without), replicas.copied())
 }
 
 /// Waits until none of `which` is under way any more. False if the time was up.

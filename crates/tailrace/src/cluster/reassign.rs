@@ -52,7 +52,7 @@ async fn plan(cluster: &mut Cluster, arguments: &ReassignArguments) -> Result<Mo
     let mut moves = Moves::new();
     for topic in &wanted {
         for partition in chosen(topic, &arguments.partition)? {
-            let which = (topic.name.clone(), partition.index);
+            let which = Which::new(&topic.name, partition.index);
             if arguments.cancel {
                 if under_way.contains_key(&which) {
                     moves.insert(which, None);
@@ -93,20 +93,20 @@ fn tell(arguments: &ReassignArguments, moves: &Moves, done: Option<bool>) -> Res
     };
     match arguments.common.output {
         Output::Json => {
-            let moved = moves.iter().map(|((topic, partition), replicas)| {
-                json!({ "topic": topic, "partition": partition, "replicas": replicas })
+            let moved = moves.iter().map(|(which, replicas)| {
+                json!({ "topic": which.topic, "partition": which.partition, "replicas": replicas })
             });
             print_json(&json!({ "state": state, "moves": moved.collect::<Vec<_>>() }))
         }
         Output::Text => {
             let mut out = String::new();
-            for ((topic, partition), replicas) in moves {
+            for (which, replicas) in moves {
                 let nodes = replicas
                     .as_ref()
                     .map(|nodes| nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(","));
                 let to =
                     nodes.map_or_else(|| "back to where it was".to_owned(), |nodes| format!("to {nodes}"));
-                out += &format!("{topic}-{partition} {to}\n");
+                out += &format!("{which} {to}\n");
             }
             print(&format!("{out}{state}\n"))
         }

@@ -5,7 +5,7 @@ mod cluster_admin;
 mod cluster_damage;
 mod cluster_repair;
 mod config;
-mod ends;
+mod cut_short;
 mod full_disk;
 mod groups;
 mod large_input;

@@ -21,8 +21,14 @@ use crate::groups::timers::{GroupTimer, Timers};
 /// other make one rebalance, not one each.
 const REGEX_REFRESH_MIN_MS: i64 = 1_000;
 
-/// What a member subscribes to: names of topics, and a regular expression.
-type Subscribed<'a> = (&'a [String], Option<&'a str>);
+/// What a member subscribes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Subscribed<'a> {
+    /// Of topics.
+    names: &'a [String],
+    /// A regular expression.
+    pattern: Option<&'a str>,
+}
 
 /// One group, with everything that a decision about it needs.
 pub(super) struct Turn<'a> {
@@ -202,8 +208,10 @@ impl<'a> Turn<'a> {
         let mut topics = Partitions::new();
         let mut members = Vec::with_capacity(group.members.len());
         for (id, member) in &group.members {
-            let key = (&member.details.subscribed_topic_names[..], member.expression());
-            let read = subscriptions.entry(key).or_insert_with(|| self.topics_of(key, &mut topics));
+            let names = &member.details.subscribed_topic_names[..];
+            let subscribed = Subscribed { names, pattern: member.expression() };
+            let read =
+                subscriptions.entry(subscribed).or_insert_with(|| self.topics_of(subscribed, &mut topics));
             members.push(AssignmentMember {
                 id,
                 instance: member.instance(),
@@ -217,10 +225,10 @@ impl<'a> Turn<'a> {
     }
 
     /// The topics of a subscription that there are, by id; their partitions go to `known`.
-    fn topics_of(&self, (names, pattern): Subscribed<'_>, known: &mut Partitions) -> Arc<[TopicId]> {
-        let resolved = pattern.and_then(|pattern| self.group.resolved.get(pattern));
+    fn topics_of(&self, subscribed: Subscribed<'_>, known: &mut Partitions) -> Arc<[TopicId]> {
+        let resolved = subscribed.pattern.and_then(|pattern| self.group.resolved.get(pattern));
         let matched = resolved.into_iter().flat_map(|resolved| resolved.topics.iter());
-        let found = names.iter().chain(matched).filter_map(|name| self.moment.image.topic(name));
+        let found = subscribed.names.iter().chain(matched).filter_map(|name| self.moment.image.topic(name));
         let mut ids = BTreeSet::new();
         for topic in found {
             ids.insert(topic.id);

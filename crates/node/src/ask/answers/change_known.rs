@@ -18,7 +18,7 @@ use crate::node::Node;
 use crate::retry::Pauses;
 
 /// Between two looks for the leaders of new partitions.
-const LOOKS: Pauses = Pauses::steady(Duration::from_millis(5));
+const PAUSES: Pauses = Pauses::steady(Duration::from_millis(5));
 
 /// Topics that one request asks about; more have their leaders a little later.
 const TOPICS_MAX: usize = 1000;
@@ -54,7 +54,7 @@ async fn known_here(node: &Arc<Node>, change: &ChangeKnown, deadline: Instant) {
     if timeout_at(deadline, node.controller.applied_upto(Offset(change.end))).await.is_err() {
         return;
     }
-    let mut looks = LOOKS.until(deadline);
+    let mut looks = PAUSES.until(deadline);
     for id in change.topics.iter().take(TOPICS_MAX).filter_map(|text| TopicId::parse(text)) {
         while !has_leaders(node, id) {
             if !looks.pause().await {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The nodes that take replicas, and how many each has.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct Placement {
     racks: BTreeMap<i32, Option<String>>,
     load: BTreeMap<i32, usize>,
 }
 
-impl Places {
+impl Placement {
     /// `nodes` with their racks; `there` names the node of every replica.
     pub(super) fn new(
         nodes: impl IntoIterator<Item = (i32, Option<String>)>,
@@ -56,9 +56,9 @@ impl Places {
 mod tests {
     use super::*;
 
-    fn places(nodes: &[(i32, &str)], there: &[i32]) -> Places {
+    fn places(nodes: &[(i32, &str)], there: &[i32]) -> Placement {
         let rack = |rack: &str| Some(rack.to_owned()).filter(|rack| !rack.is_empty());
-        Places::new(nodes.iter().map(|(node, name)| (*node, rack(name))), there.iter().copied())
+        Placement::new(nodes.iter().map(|(node, name)| (*node, rack(name))), there.iter().copied())
     }
 
     #[test]
