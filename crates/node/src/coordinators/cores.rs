@@ -1,7 +1,7 @@
 //! The cores of one kind of coordinators, and what the shell has around each of them. `runtime` and `shard` work on them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_config::BrokerConfig;
@@ -48,6 +48,16 @@ impl<C: Coordinator> Runtime<C> {
     }
 }
 
+#[cfg(test)]
+impl<C: Coordinator> Runtime<C> {
+    /// As if the log of a partition had not been written a moment ago, until this time of the coordinators' clock.
+    pub(crate) async fn refuse_until(&self, partition: i32, until: i64) {
+        let shard = self.lock().get(&partition).cloned().expect("it was used");
+        *shard.state.lock().await = ShardState::Unloaded;
+        shard.refuses_until.store(until, std::sync::atomic::Ordering::Release);
+    }
+}
+
 /// One coordinator of one partition: its core behind a lock, and its timer.
 pub(super) struct Shard<C: Coordinator> {
     pub(super) partition: i32,
@@ -59,6 +69,8 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) deadline_changed: Notify,
     /// Until when nothing is asked of it, in milliseconds.
     pub(super) refuses_until: AtomicI64,
+    /// How many generations were drawn by its cores, one after the other.
+    pub(super) generations: AtomicU32,
 }
 
 pub(super) enum ShardState<C: Coordinator> {
@@ -90,6 +102,7 @@ impl<C: Coordinator> Shard<C> {
             deadline: AtomicI64::new(NEVER),
             deadline_changed: Notify::new(),
             refuses_until: AtomicI64::new(i64::MIN),
+            generations: AtomicU32::new(0),
         }
     }
 }
