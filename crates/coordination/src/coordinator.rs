@@ -8,10 +8,11 @@
 //! Deliberately not here: I/O, clocks, randomness (fresh ids come in with events), protocol error codes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
+use tailrace_types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId, TimestampMs};
 
 /// Bytes of records that go into one batch: many offsets are written in several. A record that is larger goes alone.
 const BATCH_BYTES: usize = 262_144;
@@ -54,6 +55,35 @@ pub struct Moment<'a> {
     pub now: TimestampMs,
     /// Topics and settings.
     pub image: &'a Arc<MetadataImage>,
+    /// Where a coordinator draws numbers that it has never had before.
+    pub generations: Generations<'a>,
+}
+
+/// Gives a coordinator numbers, each larger than all that were drawn before it in the same partition: by whichever node, before
+/// whichever start. No clock and no record is needed for that: the epoch in which a node leads the partition is one that nobody led
+/// in before, and within it the process counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Generations<'a> {
+    epoch: LeaderEpoch,
+    drawn: &'a AtomicU32,
+}
+
+impl<'a> Generations<'a> {
+    /// Those of a coordinator that was loaded in this epoch. `drawn` is how many the process has drawn for its partition; it outlives
+    /// the coordinator, which may be loaded several times in one epoch.
+    pub const fn new(epoch: LeaderEpoch, drawn: &'a AtomicU32) -> Self {
+        Self { epoch, drawn }
+    }
+
+    /// The next one. It is positive.
+    ///
+    /// # Panics
+    /// If one process has drawn four billion.
+    pub fn next(self) -> i64 {
+        let number = self.drawn.fetch_add(1, Ordering::Relaxed);
+        assert!(number < u32::MAX, "a process draws fewer generations");
+        (i64::from(self.epoch.get()) << 32) | (i64::from(number) + 1)
+    }
 }
 
 /// What a step brings about.
@@ -195,6 +225,19 @@ pub fn partition_of_name(name: &str, partitions: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn generations_grow_within_an_epoch_and_over_epochs() {
+        let (here, elsewhere) = (AtomicU32::new(0), AtomicU32::new(0));
+        let mut last = 0;
+        for (epoch, drawn) in
+            [(0, &here), (0, &here), (1, &here), (2, &elsewhere), (2, &elsewhere), (7, &here)]
+        {
+            let next = Generations::new(LeaderEpoch(epoch), drawn).next();
+            assert!(next > last, "{next} comes behind {last}");
+            last = next;
+        }
+    }
 
     #[test]
     fn names_go_where_kafka_puts_them() {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tailrace_coordination::groups::OpenedStates;
 use tailrace_coordination::share::SharePartitionKey;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
@@ -10,7 +11,7 @@ use tailrace_kafka_wire::messages::alter_share_group_offsets_response::{
     AlterShareGroupOffsetsResponse, AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 };
-use tailrace_types::Offset;
+use tailrace_types::{Offset, TopicId};
 
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
@@ -18,7 +19,7 @@ use crate::errors::share_admin_code;
 use crate::high_watermarks::high_watermark;
 use crate::share_group_states::{open, tell_initialized};
 use tailrace_node::partitions::Topic;
-use tailrace_node::share::state;
+use tailrace_node::share::state::{self, StateFailure};
 
 pub(crate) async fn handle(
     context: Arc<Context>,
@@ -27,14 +28,16 @@ pub(crate) async fn handle(
     let group: Arc<str> = request.group_id.as_str().into();
     let make =
         request.topics.iter().any(|wanted| context.node().topics().by_name(&wanted.topic_name).is_some());
-    if let Err(Refusal { code, message }) = open(&context, &group, make).await {
-        let error_message = Some(message);
-        return AlterShareGroupOffsetsResponse {
-            error_code: code.code(),
-            error_message,
-            ..Default::default()
-        };
-    }
+    let opened = match open(&context, &group, make, named_in(&context, &request)).await {
+        Ok(opened) => opened,
+        Err(Refusal { code, message }) => {
+            return AlterShareGroupOffsetsResponse {
+                error_code: code.code(),
+                error_message: Some(message),
+                ..Default::default()
+            };
+        }
+    };
     let mut left = ITEMS_MAX;
     let mut responses = Vec::new();
     for wanted in request.topics {
@@ -46,7 +49,7 @@ pub(crate) async fn handle(
             } else {
                 left -= 1;
                 let (index, start) = (partition.partition_index, Offset(partition.start_offset));
-                alter(&context, &group, topic.as_deref(), index, start).await
+                alter(&context, &group, &opened, topic.as_deref(), index, start).await
             };
             if outcome.is_ok() {
                 altered.push(partition.partition_index);
@@ -54,7 +57,8 @@ pub(crate) async fn handle(
             partitions.push(answer(partition.partition_index, outcome));
         }
         if let Some(topic) = topic.as_ref().filter(|_| !altered.is_empty()) {
-            let told = tell_initialized(&context, &group, vec![(topic.id, altered.clone())]).await;
+            let made = vec![(topic.id, altered.clone())];
+            let told = tell_initialized(&context, &group, opened.generation, made).await;
             if let Err(refusal) = told {
                 let concerned =
                     partitions.iter_mut().filter(|answer| altered.contains(&answer.partition_index));
@@ -71,9 +75,25 @@ pub(crate) async fn handle(
     AlterShareGroupOffsetsResponse { responses, ..Default::default() }
 }
 
+/// The partitions that exist.
+fn named_in(context: &Context, request: &AlterShareGroupOffsetsRequest) -> Vec<(TopicId, Vec<i32>)> {
+    let (topics, mut left) = (context.node().topics(), ITEMS_MAX);
+    let mut named = Vec::new();
+    for wanted in &request.topics {
+        let Some(topic) = topics.by_name(&wanted.topic_name) else { continue };
+        let exists = |number: &i32| topic.has(*number);
+        let partitions = wanted.partitions.iter().map(|partition| partition.partition_index);
+        let partitions: Vec<i32> = partitions.take(left).filter(exists).collect();
+        left -= left.min(wanted.partitions.len());
+        named.push((topic.id, partitions));
+    }
+    named
+}
+
 async fn alter(
     context: &Context,
     group: &Arc<str>,
+    opened: &OpenedStates,
     topic: Option<&Topic>,
     index: i32,
     start: Offset,
@@ -85,11 +105,19 @@ async fn alter(
     if start.get() < 0 {
         return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
     }
+    if opened.deleting.contains(&topic.id) {
+        let message = "The offsets of the topic are being deleted.";
+        return Err(Refusal::new(ErrorCode::CoordinatorLoadInProgress, message));
+    }
     // Beyond the end there is nothing to begin at: records that come later would be passed over.
     let start = start.min(end);
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
-    let reset = state::reset(context.node(), &key, start).await;
-    reset.map_err(|failure| Refusal::new(share_admin_code(&failure), failure.to_string()))
+    let failed = |failure: StateFailure| Refusal::new(share_admin_code(&failure), failure.to_string());
+    if opened.missing.contains(&(topic.id, index)) {
+        state::initialize(context.node(), &key, opened.generation).await.map_err(failed)?;
+    }
+    let reset = state::reset(context.node(), &key, opened.generation, start).await;
+    reset.map_err(failed)
 }
 
 fn answer(index: i32, outcome: Result<(), Refusal>) -> AlterShareGroupOffsetsResponsePartition {

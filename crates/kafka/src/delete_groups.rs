@@ -1,8 +1,8 @@
-//! DeleteGroups (42): empty groups go, with all their offsets.
+//! DeleteGroups (42): empty groups go, with all their offsets. Of share groups the states go first.
 
 use std::sync::Arc;
 
-use tailrace_coordination::groups::{GroupEvent, GroupReply};
+use tailrace_coordination::groups::{GroupError, GroupEvent, GroupReply};
 use tailrace_kafka_wire::messages::delete_groups_request::DeleteGroupsRequest;
 use tailrace_kafka_wire::messages::delete_groups_response::{DeletableGroupResult, DeleteGroupsResponse};
 use tailrace_kafka_wire::{ErrorCode, Reader};
@@ -10,30 +10,75 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::group_code;
+use crate::errors::deletion_code;
+use crate::groups::{PendingGroup, group_code};
+use tailrace_node::share::delete_states;
+
+/// A group that gets states while it is being deleted is tried again so often: somebody joined it, and left.
+const TRIES: usize = 3;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DeleteGroupsRequest = decode(&context, reader)?;
     let mut asked = Vec::new();
     for group_id in request.groups_names.into_iter().take(ITEMS_MAX) {
-        let groups = vec![Arc::<str>::from(group_id.as_str())];
-        let answer = context.submit_group(&group_id, move |token| GroupEvent::Delete { token, groups }).await;
+        let answer = ask(&context, &group_id).await;
         asked.push((group_id, answer));
     }
-    Ok(answer_later(context, async move {
+    let context = Arc::new(context);
+    Ok(answer_later(Arc::clone(&context), async move {
         let mut results = Vec::with_capacity(asked.len());
         for (group_id, asked) in asked {
-            let code = match asked.reply().await {
-                Ok(GroupReply::Delete(fates)) => match fates.into_iter().next() {
-                    Some(Ok(())) => ErrorCode::None,
-                    Some(Err(error)) => group_code(&error),
-                    None => ErrorCode::UnknownServerError,
-                },
-                Ok(_) => ErrorCode::UnknownServerError,
-                Err(code) => code,
+            let code = match fate(asked).await {
+                Err(Refused::States) => delete_with_states(&context, &group_id).await,
+                Err(Refused::Code(code)) => code,
+                Ok(()) => ErrorCode::None,
             };
             results.push(DeletableGroupResult { group_id, error_code: code.code(), ..Default::default() });
         }
         DeleteGroupsResponse { results, ..Default::default() }
     }))
+}
+
+/// Why a group is there still.
+enum Refused {
+    /// It is a share group, and its states have to go first.
+    States,
+    Code(ErrorCode),
+}
+
+async fn ask(context: &Context, group_id: &str) -> PendingGroup {
+    let groups = vec![Arc::<str>::from(group_id)];
+    context.submit_group(group_id, move |token| GroupEvent::Delete { token, groups }).await
+}
+
+async fn fate(asked: PendingGroup) -> Result<(), Refused> {
+    match asked.reply().await.map_err(Refused::Code)? {
+        GroupReply::Delete(fates) => match fates.into_iter().next() {
+            Some(Ok(())) => Ok(()),
+            Some(Err(GroupError::StatesLeft { .. })) => Err(Refused::States),
+            Some(Err(error)) => Err(Refused::Code(group_code(&error))),
+            None => Err(Refused::Code(ErrorCode::UnknownServerError)),
+        },
+        _ => Err(Refused::Code(ErrorCode::UnknownServerError)),
+    }
+}
+
+/// A state that cannot be deleted keeps its group.
+async fn delete_with_states(context: &Context, group_id: &str) -> ErrorCode {
+    let group: Arc<str> = group_id.into();
+    for _ in 0..TRIES {
+        let topics = match delete_states(context.node(), &group, None).await {
+            Ok(topics) => topics,
+            Err(failure) => return deletion_code(&failure),
+        };
+        if let Some(Err(failure)) = topics.into_values().find(Result::is_err) {
+            return deletion_code(&failure.into());
+        }
+        match fate(ask(context, group_id).await).await {
+            Err(Refused::States) => {}
+            Err(Refused::Code(code)) => return code,
+            Ok(()) => return ErrorCode::None,
+        }
+    }
+    ErrorCode::CoordinatorLoadInProgress
 }

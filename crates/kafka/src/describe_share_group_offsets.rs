@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tailrace_coordination::groups::Partitions;
 use tailrace_coordination::share::{KeptState, SharePartitionKey};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::describe_share_group_offsets_request::{
@@ -11,12 +12,13 @@ use tailrace_kafka_wire::messages::describe_share_group_offsets_response::{
     DescribeShareGroupOffsetsResponse, DescribeShareGroupOffsetsResponseGroup,
     DescribeShareGroupOffsetsResponsePartition, DescribeShareGroupOffsetsResponseTopic,
 };
+use tailrace_types::TopicId;
 
 use crate::commands::{ITEMS_MAX, Refusal};
 use crate::context::Context;
 use crate::errors::share_admin_code;
 use crate::high_watermarks::high_watermark;
-use crate::share_group_states::has_members;
+use crate::share_group_states::{has_members, initialized};
 use tailrace_node::partitions::Topic;
 use tailrace_node::share::state;
 
@@ -57,17 +59,15 @@ async fn describe(
     let named = wanted.topics.map(|topics| {
         topics.into_iter().map(|topic| (topic.topic_name, topic.partitions)).collect::<Vec<_>>()
     });
-    let named = match named {
-        Some(named) => named,
-        None => match state::partitions_of(context.node(), &name).await {
-            Ok(keys) => by_topic(context, &keys),
-            Err(failure) => {
-                group.error_code = share_admin_code(&failure).code();
-                group.error_message = Some(failure.to_string());
-                return group;
-            }
-        },
+    let kept = match initialized(context, &name).await {
+        Ok(kept) => kept,
+        Err(Refusal { code, message }) => {
+            group.error_code = code.code();
+            group.error_message = Some(message);
+            return group;
+        }
     };
+    let named = named.unwrap_or_else(|| by_topic(context, &kept));
     for (topic_name, partitions) in named {
         let topic = context.node().topics().by_name(&topic_name);
         let mut answer = DescribeShareGroupOffsetsResponseTopic {
@@ -80,24 +80,22 @@ async fn describe(
                 break;
             }
             *left -= 1;
-            answer.partitions.push(describe_partition(context, &name, topic.as_deref(), index).await);
+            let known = topic.as_ref().and_then(|topic| kept.get(&topic.id));
+            let is_kept = known.is_some_and(|kept| kept.contains(&index));
+            let described = describe_partition(context, &name, topic.as_deref(), index, is_kept).await;
+            answer.partitions.push(described);
         }
         group.topics.push(answer);
     }
     group
 }
 
-fn by_topic(context: &Context, keys: &[SharePartitionKey]) -> Vec<(String, Vec<i32>)> {
+fn by_topic(context: &Context, kept: &Partitions) -> Vec<(String, Vec<i32>)> {
     let topics = context.node().topics();
-    let mut named: Vec<(String, Vec<i32>)> = Vec::new();
-    for key in keys {
-        let Some(topic) = topics.by_id(key.topic.0) else { continue };
-        match named.iter_mut().find(|(name, _)| name == topic.name.as_str()) {
-            Some((_, partitions)) => partitions.push(key.partition),
-            None => named.push((topic.name.as_str().to_owned(), vec![key.partition])),
-        }
-    }
-    named
+    let named = |(id, partitions): (&TopicId, &Vec<i32>)| {
+        Some((topics.by_id(id.0)?.name.as_str().to_owned(), partitions.clone()))
+    };
+    kept.iter().filter_map(named).collect()
 }
 
 async fn describe_partition(
@@ -105,6 +103,7 @@ async fn describe_partition(
     group: &Arc<str>,
     topic: Option<&Topic>,
     index: i32,
+    is_kept: bool,
 ) -> DescribeShareGroupOffsetsResponsePartition {
     let mut answer = DescribeShareGroupOffsetsResponsePartition {
         partition_index: index,
@@ -120,6 +119,10 @@ async fn describe_partition(
     if !topic.has(index) {
         return refuse(answer, ErrorCode::UnknownTopicOrPartition);
     }
+    // Nobody has read it for this group yet; or it is being forgotten, which counts at once.
+    if !is_kept {
+        return answer;
+    }
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     match state::summary(context.node(), &key).await {
         Ok(Some(kept)) => {
@@ -129,7 +132,6 @@ async fn describe_partition(
             answer.lag = end.and_then(|end| lag(&kept, end.get())).unwrap_or(UNKNOWN);
             answer
         }
-        // Nobody has read it for this group yet.
         Ok(None) => answer,
         Err(failure) => {
             answer.error_message = Some(failure.to_string());
@@ -154,6 +156,7 @@ mod tests {
     #[test]
     fn lag_leaves_out_what_is_complete() {
         let kept = |start, complete| KeptState {
+            generation: 1,
             state_epoch: 0,
             leader_epoch: 0,
             start,

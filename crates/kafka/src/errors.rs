@@ -9,12 +9,13 @@ use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
 use tailrace_types::LeaderEpoch;
 
+use crate::groups::group_code;
 use tailrace_node::ask::NotEntered;
 use tailrace_node::controller::CommandError;
 use tailrace_node::coordinators::CoordinatorFailure;
 use tailrace_node::partitions::{AppendFailure, EpochMismatch, NotHere, ReadFailure};
 use tailrace_node::share::state::StateFailure;
-use tailrace_node::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
+use tailrace_node::share::{AcknowledgeFailure, DeletionFailure, SessionFailure, ShareFailure};
 
 /// What Kafka 4.3 answers to a producer of such a batch. Where Kafka has no answer (an exception that reaches the client
 /// as UNKNOWN_SERVER_ERROR), the code that names the defect.
@@ -215,6 +216,15 @@ pub(crate) fn share_admin_code(failure: &StateFailure) -> ErrorCode {
     }
 }
 
+/// Why states of a share group were not deleted.
+pub(crate) fn deletion_code(failure: &DeletionFailure) -> ErrorCode {
+    match failure {
+        DeletionFailure::Coordinator(failure) => coordinator_code(failure),
+        DeletionFailure::Refused(error) => group_code(error),
+        DeletionFailure::State(failure) => share_admin_code(failure),
+    }
+}
+
 /// What members of share groups are told, who know nothing of the share coordinator: the Java client takes codes of
 /// coordinators in a ShareFetch for a broker's mistake, and these for a reason to try again.
 pub(crate) fn share_state_code(failure: &StateFailure) -> ErrorCode {
@@ -224,6 +234,7 @@ pub(crate) fn share_state_code(failure: &StateFailure) -> ErrorCode {
             ShareStateError::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
             ShareStateError::NotInitialized
             | ShareStateError::FencedStateEpoch { .. }
+            | ShareStateError::FencedGeneration { .. }
             | ShareStateError::FencedLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
             ShareStateError::GroupName => ErrorCode::InvalidRequest,
         },

@@ -206,6 +206,8 @@ pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
         GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
         GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
         GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        // Clients try again.
+        GroupError::StatesLeft { .. } => ErrorCode::CoordinatorLoadInProgress,
         GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
         GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
         GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,

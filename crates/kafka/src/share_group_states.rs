@@ -1,13 +1,14 @@
 //! What the APIs of share groups' offsets have in common: the group that they are about, which must exist and, to be
 //! changed, have no members.
 
-use tailrace_coordination::groups::{GroupError, ShareEvent, ShareReply};
+use tailrace_coordination::groups::{GroupError, OpenedStates, Partitions, ShareEvent, ShareReply};
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_types::TopicId;
 
 use crate::commands::Refusal;
 use crate::context::Context;
 use crate::groups::{group_code, group_message};
+use tailrace_node::share::state::take_back;
 
 fn refused(error: &GroupError) -> Refusal {
     Refusal::new(group_code(error), group_message(error))
@@ -23,7 +24,7 @@ pub(super) async fn has_members(context: &Context, group: &str) -> Result<bool, 
     match ask(context, group, ShareEvent::Describe).await? {
         ShareReply::Describe(Ok(description)) => Ok(!description.members.is_empty()),
         ShareReply::Describe(Err(error)) => Err(refused(&error)),
-        _ => Err(Refusal::new(ErrorCode::UnknownServerError, "The group's coordinator gave another answer.")),
+        _ => Err(another_answer()),
     }
 }
 
@@ -35,40 +36,54 @@ pub(super) async fn check_unused(context: &Context, group: &str) -> Result<(), R
     Ok(())
 }
 
-/// Refuses groups in use, as [`check_unused`] does, and what is no share group. One that does not exist is made if `make` says so.
-pub(super) async fn open(context: &Context, group: &str, make: bool) -> Result<(), Refusal> {
-    changed(ask(context, group, ShareEvent::Opened { make }).await?)?;
+/// Refuses groups in use, as [`check_unused`] does, and what is no share group. One that does not exist is made if `make` says so. It knows
+/// then that these partitions are to have states.
+pub(super) async fn open(
+    context: &Context,
+    group: &str,
+    make: bool,
+    topics: Vec<(TopicId, Vec<i32>)>,
+) -> Result<OpenedStates, Refusal> {
+    let opened = match ask(context, group, ShareEvent::Open { make, topics }).await? {
+        ShareReply::Open(opened) => opened.map_err(|error| refused(&error))?,
+        _ => return Err(another_answer()),
+    };
     if context.node().share_groups().sessions.has_group(group) {
         return Err(in_use());
     }
-    Ok(())
+    Ok(opened)
+}
+
+/// The partitions of which the group has a state.
+pub(super) async fn initialized(context: &Context, group: &str) -> Result<Partitions, Refusal> {
+    match ask(context, group, ShareEvent::InitializedStates).await? {
+        ShareReply::InitializedStates(partitions) => partitions.map_err(|error| refused(&error)),
+        _ => Err(another_answer()),
+    }
+}
+
+fn another_answer() -> Refusal {
+    Refusal::new(ErrorCode::UnknownServerError, "The group's coordinator gave another answer.")
 }
 
 fn in_use() -> Refusal {
     Refusal::new(ErrorCode::NonEmptyGroup, "The group is in use.")
 }
 
-/// The group's coordinator may assign these partitions: they have a state.
+/// The group's coordinator may assign these partitions: they have a state. If the group is gone meanwhile, they have none.
 pub(super) async fn tell_initialized(
     context: &Context,
     group: &str,
-    partitions: Vec<(TopicId, Vec<i32>)>,
+    generation: i64,
+    topics: Vec<(TopicId, Vec<i32>)>,
 ) -> Result<(), Refusal> {
-    changed(ask(context, group, ShareEvent::StatesInitialized(partitions)).await?)
-}
-
-/// The group's coordinator assigns nothing of these topics any more, until their partitions have a state again.
-pub(super) async fn tell_deleted(
-    context: &Context,
-    group: &str,
-    topics: Vec<TopicId>,
-) -> Result<(), Refusal> {
-    changed(ask(context, group, ShareEvent::StatesDeleted(topics)).await?)
-}
-
-fn changed(reply: ShareReply) -> Result<(), Refusal> {
-    match reply {
+    let event = ShareEvent::StatesInitialized { generation, topics: topics.clone() };
+    match ask(context, group, event).await? {
+        ShareReply::StatesChanged(Err(error @ GroupError::GroupNotFound { .. })) => {
+            take_back(context.node(), &group.into(), generation, &topics).await;
+            Err(refused(&error))
+        }
         ShareReply::StatesChanged(outcome) => outcome.map_err(|error| refused(&error)),
-        _ => Err(Refusal::new(ErrorCode::UnknownServerError, "The group's coordinator gave another answer.")),
+        _ => Err(another_answer()),
     }
 }

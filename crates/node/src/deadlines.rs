@@ -43,6 +43,10 @@ pub(crate) const START_CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 /// take [`STEP_TIMEOUT`], it is below the 30 s of Kafka's clients.
 pub(crate) const SHARE_COORDINATOR_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Until other nodes have let go of share-partitions whose states were deleted or set anew. A client waits for it, and one that does not
+/// hear of it finds out within seconds: so it is short.
+pub(crate) const FORGET_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// A node that a joining one asks: who it is, and whether it lets it in. It need not be above [`COMMAND_TIMEOUT`]: the
 /// next node is asked meanwhile, and who was let in already is let in again.
 pub(crate) const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -86,7 +90,10 @@ const _: () = {
     // A command, and that all know of it.
     assert!(is_below(PASSED_COMMAND_TIMEOUT.saturating_add(CHANGE_KNOWN_TIMEOUT), CLIENT_TIMEOUT));
     assert!(is_below(CATCH_UP_TIMEOUT, STEP_TIMEOUT));
-    assert!(is_below(SHARE_COORDINATOR_TIMEOUT.saturating_add(STEP_TIMEOUT), CLIENT_TIMEOUT));
+    assert!(is_below(
+        SHARE_COORDINATOR_TIMEOUT.saturating_add(STEP_TIMEOUT).saturating_add(FORGET_TIMEOUT),
+        CLIENT_TIMEOUT
+    ));
     assert!(is_below(HELD_UP_MAX, CHUNK_TIMEOUT));
     assert!(is_below(LOG_START_TIMEOUT, CLIENT_TIMEOUT));
 };

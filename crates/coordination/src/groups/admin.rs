@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::group::Group;
 use super::limits::check_group_id;
 use super::{ClassicDescription, GroupCoordinator, GroupError, GroupFilter, GroupSummary};
-use crate::coordinator::{Effects, Moment};
+use crate::coordinator::Effects;
 
 impl GroupFilter {
     fn takes(&self, group: &Group) -> bool {
@@ -40,36 +40,31 @@ impl GroupCoordinator {
     pub(super) fn delete_groups(
         &mut self,
         ids: &[Arc<str>],
-        moment: &Moment<'_>,
         effects: &mut Effects<Self>,
     ) -> Vec<Result<(), GroupError>> {
-        ids.iter().map(|id| self.delete_group(id, moment, effects)).collect()
+        ids.iter().map(|id| self.delete_group(id, effects)).collect()
     }
 
-    fn delete_group(
-        &mut self,
-        id: &Arc<str>,
-        moment: &Moment<'_>,
-        effects: &mut Effects<Self>,
-    ) -> Result<(), GroupError> {
+    fn delete_group(&mut self, id: &Arc<str>, effects: &mut Effects<Self>) -> Result<(), GroupError> {
         check_group_id(id, true)?;
         let group = self.groups.get(id);
         let group = group.ok_or_else(|| GroupError::GroupNotFound { group: Arc::clone(id), kind: "" })?;
         if !group.is_empty() {
             return Err(GroupError::NonEmptyGroup { group: Arc::clone(id) });
         }
+        if matches!(group, Group::Share(group) if group.has_states()) {
+            return Err(GroupError::StatesLeft { group: Arc::clone(id) });
+        }
         self.delete_all_offsets(id, effects);
-        self.remove_group(id, moment, effects);
+        self.remove_group(id, effects);
         Ok(())
     }
 
     /// Forgets an empty group, of whatever kind, and writes so.
-    pub(super) fn remove_group(&mut self, id: &Arc<str>, moment: &Moment<'_>, effects: &mut Effects<Self>) {
+    pub(super) fn remove_group(&mut self, id: &Arc<str>, effects: &mut Effects<Self>) {
         self.drop_classic_timers(id);
-        let Some(group) = self.groups.remove(id) else { return };
-        effects.append(group.tombstones(id));
-        if let Group::Share(group) = group {
-            self.share_group_removed(id, &group, moment, effects);
+        if let Some(group) = self.groups.remove(id) {
+            effects.append(group.tombstones(id));
         }
     }
 }

@@ -121,6 +121,12 @@ pub enum GroupError {
         /// The group.
         group: Arc<str>,
     },
+    /// The share coordinators may keep states for the group: it goes when they are gone.
+    #[error("group '{group}' has states that are not deleted yet")]
+    StatesLeft {
+        /// The group.
+        group: Arc<str>,
+    },
     /// The group's members read the topic.
     #[error("the group is subscribed to the topic")]
     SubscribedToTopic,

@@ -63,7 +63,7 @@ pub enum GroupEvent {
         /// The groups' ids.
         groups: Vec<Arc<str>>,
     },
-    /// Deletes empty groups with all their offsets.
+    /// Deletes empty groups with all their offsets. A share group goes once its states are gone ([`ShareEvent::DeleteStates`]).
     Delete {
         /// Who asks.
         token: Token,

@@ -49,7 +49,8 @@ pub use offsets::{
     FetchTopic, FetchedPartition, FetchedTopic, OffsetsEvent, OffsetsReply, TopicPartitions, TopicReference,
 };
 pub use share::{
-    ShareDescription, ShareEvent, ShareHeartbeat, ShareMemberDescription, ShareReply, ShareWork,
+    OpenedStates, ShareDescription, ShareEvent, ShareHeartbeat, ShareMemberDescription, ShareReply,
+    ShareWork, StateDeletion,
 };
 pub use state::{GroupKind, GroupState};
 pub use topics::NamedPartitions;

@@ -68,7 +68,7 @@ impl Coordinator for GroupCoordinator {
                 effects.replies.push((token, GroupReply::Describe(self.describe(&groups))));
             }
             GroupEvent::Delete { token, groups } => {
-                let reply = self.delete_groups(&groups, moment, &mut effects);
+                let reply = self.delete_groups(&groups, &mut effects);
                 effects.replies.push((token, GroupReply::Delete(reply)));
             }
         }

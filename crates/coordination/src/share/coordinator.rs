@@ -18,6 +18,9 @@ use crate::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, Replay
 /// Longest name of a group whose state can be kept: the key of a record has 15 bits for its length.
 const GROUP_BYTES_MAX: usize = 32_767;
 
+/// Groups whose deletion is remembered, about 100 bytes each.
+pub(super) const DELETED_MAX: usize = 10_000;
+
 /// A start offset that nobody has decided yet.
 const NO_START: i64 = -1;
 
@@ -25,22 +28,22 @@ const NO_START: i64 = -1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareRequest {
-    /// Makes a state, if there is none. Answered with what there is then.
+    /// Makes a state, if there is none of this generation. One of an earlier generation was left behind by a group that is gone: it
+    /// makes room. Answered with what there is then.
     Initialize {
         /// Of which share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
-        /// Its state epoch, if it is made.
-        state_epoch: i32,
-        /// Where to begin, if it is made; `None` to decide at the first fetch.
-        #[serde(with = "tailrace_metadata::serial")]
-        start: Option<Offset>,
+        /// The generation of the group's states.
+        generation: i64,
     },
-    /// Begins anew at an offset, whatever there was, under the next state epoch. Answered with the new state.
+    /// A state that is there begins again at an offset, under the next state epoch. Answered with the new state.
     Reset {
         /// Of which share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
+        /// The generation of the group's states: that of the state may be an earlier one.
+        generation: i64,
         /// Where to begin.
         #[serde(with = "tailrace_metadata::serial")]
         start: Offset,
@@ -58,6 +61,8 @@ pub enum ShareRequest {
         /// Of which share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
+        /// The generation of the state that was read.
+        generation: i64,
         /// The epoch of the state that was read.
         state_epoch: i32,
         /// The epoch of the partition's leader.
@@ -65,11 +70,13 @@ pub enum ShareRequest {
         /// What changed.
         write: StateWrite,
     },
-    /// Forgets the state. There need be none.
+    /// Forgets a state of this generation or an earlier one, and makes none of them any more. There need be none.
     Delete {
         /// Of which share-partition.
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
+        /// Up to which generation of the group's states.
+        upto: i64,
     },
     /// Answered with the state; fences nobody (ReadShareGroupStateSummary). The batches are left out.
     Summary {
@@ -77,31 +84,18 @@ pub enum ShareRequest {
         #[serde(with = "tailrace_metadata::serial")]
         key: SharePartitionKey,
     },
-    /// Answered with everything that a group has a state of.
-    List {
-        /// The group.
-        #[serde(with = "tailrace_metadata::serial")]
-        group: Arc<str>,
-    },
-    /// Forgets all states of a group.
-    GroupDeleted {
-        /// The group.
-        #[serde(with = "tailrace_metadata::serial")]
-        group: Arc<str>,
-    },
 }
 
 impl ShareRequest {
-    /// The share-partition that it is about; `None` if it is about a whole group.
-    pub fn key(&self) -> Option<&SharePartitionKey> {
+    /// The share-partition that it is about.
+    pub fn key(&self) -> &SharePartitionKey {
         match self {
             Self::Initialize { key, .. }
             | Self::Reset { key, .. }
             | Self::Read { key, .. }
             | Self::Write { key, .. }
-            | Self::Delete { key }
-            | Self::Summary { key } => Some(key),
-            Self::List { .. } | Self::GroupDeleted { .. } => None,
+            | Self::Delete { key, .. }
+            | Self::Summary { key } => key,
         }
     }
 }
@@ -123,8 +117,6 @@ pub enum ShareAnswer {
     Done,
     /// The state.
     State(KeptState),
-    /// Share-partitions, in order.
-    Partitions(#[serde(with = "tailrace_metadata::serial")] Vec<SharePartitionKey>),
 }
 
 /// Why a request was refused.
@@ -144,6 +136,14 @@ pub enum ShareStateError {
         current: i32,
         /// That of the request.
         found: i32,
+    },
+    /// The request comes late: the group's states have been deleted since, or made again.
+    #[error("the states' generation is {current}, the request's is {found}")]
+    FencedGeneration {
+        /// The one that counts, or up to which they were deleted.
+        current: i64,
+        /// That of the request.
+        found: i64,
     },
     /// A newer leader has read the state.
     #[error("the leader epoch is {current}, the request's is {found}")]
@@ -168,6 +168,7 @@ pub enum ShareWork {}
 /// One share-partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    generation: i64,
     snapshot_epoch: i32,
     state_epoch: i32,
     leader_epoch: i32,
@@ -182,12 +183,13 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(state_epoch: i32, start: Option<Offset>, snapshot_epoch: i32, now: TimestampMs) -> Self {
+    fn new(generation: i64, snapshot_epoch: i32, now: TimestampMs) -> Self {
         Self {
+            generation,
             snapshot_epoch,
-            state_epoch,
+            state_epoch: 0,
             leader_epoch: 0,
-            start: start.map_or(NO_START, Offset::get),
+            start: NO_START,
             delivery_complete_count: 0,
             created_at: now,
             runs: KeptRuns::default(),
@@ -202,6 +204,7 @@ impl Entry {
 
     fn kept(&self, with_batches: bool) -> KeptState {
         KeptState {
+            generation: self.generation,
             state_epoch: self.state_epoch,
             leader_epoch: self.leader_epoch,
             start: self.start(),
@@ -229,6 +232,7 @@ impl Entry {
             create_timestamp: self.created_at.0,
             write_timestamp: now.0,
             state_batches: batches_of(&self.runs).iter().map(record_of).collect(),
+            generation: self.generation,
         };
         CoordinatorRecord { key: record_key(key, ShareStateKind::Snapshot), value: Some(value.encode()) }
     }
@@ -284,6 +288,9 @@ fn batch_of(record: &ShareStateBatch) -> Result<StateBatch, ReplayError> {
 #[derive(Clone, Debug, Default)]
 pub struct ShareCoordinator {
     entries: BTreeMap<SharePartitionKey, Entry>,
+    /// Up to which generation states of a group were deleted, lately: what comes late makes none. In memory only: after a reload it is
+    /// forgotten, and what comes even then leaves a state that nobody uses, and that makes room for a later one.
+    deleted: BTreeMap<Arc<str>, i64>,
 }
 
 impl ShareCoordinator {
@@ -309,19 +316,25 @@ impl ShareCoordinator {
         records: &mut Vec<CoordinatorRecord>,
     ) -> ShareReply {
         match request {
-            ShareRequest::Initialize { key, state_epoch, start } => {
+            ShareRequest::Initialize { key, generation } => {
                 check_key(&key, moment)?;
-                if let Some(entry) = self.entries.get(&key) {
-                    return Ok(ShareAnswer::State(entry.kept(true)));
-                }
-                Ok(self.begin(key, Entry::new(state_epoch, start, 0, moment.now), moment, records))
+                self.fence_late(&key, generation)?;
+                let snapshot_epoch = match self.entries.get(&key) {
+                    Some(entry) if entry.generation == generation => {
+                        return Ok(ShareAnswer::State(entry.kept(true)));
+                    }
+                    Some(left) => next(left.snapshot_epoch),
+                    None => 0,
+                };
+                Ok(self.begin(key, Entry::new(generation, snapshot_epoch, moment.now), moment, records))
             }
-            ShareRequest::Reset { key, start } => {
+            ShareRequest::Reset { key, generation, start } => {
                 check_key(&key, moment)?;
-                let before = self.entries.get(&key);
-                let (state, snapshot) =
-                    before.map_or((0, 0), |entry| (next(entry.state_epoch), next(entry.snapshot_epoch)));
-                Ok(self.begin(key, Entry::new(state, Some(start), snapshot, moment.now), moment, records))
+                self.fence_late(&key, generation)?;
+                let before = self.entries.get(&key).ok_or(ShareStateError::NotInitialized)?;
+                let fresh = Entry::new(before.generation, next(before.snapshot_epoch), moment.now);
+                let state_epoch = next(before.state_epoch);
+                Ok(self.begin(key, Entry { state_epoch, start: start.get(), ..fresh }, moment, records))
             }
             ShareRequest::Read { key, leader_epoch } => {
                 let entry = self.entries.get_mut(&key).ok_or(ShareStateError::NotInitialized)?;
@@ -329,27 +342,52 @@ impl ShareCoordinator {
                 entry.leader_epoch = leader_epoch;
                 Ok(ShareAnswer::State(entry.kept(true)))
             }
-            ShareRequest::Write { key, state_epoch, leader_epoch, write } => {
+            ShareRequest::Write { key, generation, state_epoch, leader_epoch, write } => {
+                if let Some(Entry { generation: current, .. }) =
+                    self.entries.get(&key).filter(|entry| entry.generation != generation)
+                {
+                    return Err(ShareStateError::FencedGeneration { current: *current, found: generation });
+                }
                 let record = self.write(&key, state_epoch, leader_epoch, &write, moment)?;
                 records.push(record);
                 Ok(ShareAnswer::Done)
             }
-            ShareRequest::Delete { key } => {
-                self.forget(|other| *other == key, records);
+            ShareRequest::Delete { key, upto } => {
+                self.delete(key, upto, records);
                 Ok(ShareAnswer::Done)
             }
             ShareRequest::Summary { key } => {
                 let entry = self.entries.get(&key).ok_or(ShareStateError::NotInitialized)?;
                 Ok(ShareAnswer::State(entry.kept(false)))
             }
-            ShareRequest::List { group } => {
-                let of_group = self.entries.keys().filter(|key| key.group == group);
-                Ok(ShareAnswer::Partitions(of_group.cloned().collect()))
-            }
-            ShareRequest::GroupDeleted { group } => {
-                self.forget(|key| key.group == group, records);
-                Ok(ShareAnswer::Done)
-            }
+        }
+    }
+
+    /// Refuses what was asked for before the states were deleted, or made again.
+    fn fence_late(&self, key: &SharePartitionKey, generation: i64) -> Result<(), ShareStateError> {
+        let made = self.entries.get(key).map(|entry| entry.generation).filter(|made| *made > generation);
+        let deleted = self.deleted.get(&key.group).copied().filter(|upto| *upto >= generation);
+        match made.or(deleted) {
+            Some(current) => Err(ShareStateError::FencedGeneration { current, found: generation }),
+            None => Ok(()),
+        }
+    }
+
+    /// Where there is nothing, that is written all the same: the answer counts once it is committed, and a leader that was deposed, and
+    /// knows nothing of the state that its successor has made, commits nothing.
+    fn delete(&mut self, key: SharePartitionKey, upto: i64, records: &mut Vec<CoordinatorRecord>) {
+        if self.entries.get(&key).is_some_and(|entry| entry.generation > upto) {
+            return;
+        }
+        self.entries.remove(&key);
+        records.extend(tombstones(&key));
+        let deleted = self.deleted.entry(key.group).or_insert(upto);
+        *deleted = upto.max(*deleted);
+        if self.deleted.len() > DELETED_MAX {
+            // The earliest deletion is the one whose late companions have most likely come.
+            let earliest =
+                self.deleted.iter().min_by_key(|(_, upto)| **upto).map(|(group, _)| Arc::clone(group));
+            earliest.map(|group| self.deleted.remove(&group));
         }
     }
 
@@ -399,9 +437,7 @@ impl ShareCoordinator {
         self.entries.retain(|key, _| {
             let gone = which(key);
             if gone {
-                let tombstone = |kind| CoordinatorRecord { key: record_key(key, kind), value: None };
-                // The snapshot goes last: an update alone says nothing.
-                records.extend([ShareStateKind::Update, ShareStateKind::Snapshot].map(tombstone));
+                records.extend(tombstones(key));
             }
             !gone
         });
@@ -411,6 +447,7 @@ impl ShareCoordinator {
         let value = ShareSnapshotValue::decode(value).map_err(|error| ReplayError(error.to_string()))?;
         let batches: Vec<StateBatch> = value.state_batches.iter().map(batch_of).collect::<Result<_, _>>()?;
         let mut entry = Entry {
+            generation: value.generation,
             snapshot_epoch: value.snapshot_epoch,
             state_epoch: value.state_epoch,
             leader_epoch: value.leader_epoch,
@@ -443,6 +480,12 @@ impl ShareCoordinator {
         entry.updates = entry.updates.saturating_add(1);
         Ok(())
     }
+}
+
+/// The snapshot's goes last: an update alone says nothing.
+fn tombstones(key: &SharePartitionKey) -> [CoordinatorRecord; 2] {
+    let tombstone = |kind| CoordinatorRecord { key: record_key(key, kind), value: None };
+    [ShareStateKind::Update, ShareStateKind::Snapshot].map(tombstone)
 }
 
 /// Epochs begin again at 0 after the largest.

@@ -14,6 +14,11 @@
 //! The requests of Kafka's persister (InitializeShareGroupState, Read..., Write..., Delete..., ReadShareGroupStateSummary;
 //! 83 to 87) are calls within the process, or questions to the node that coordinates, as [`ShareRequest`].
 //!
+//! # Generations
+//! What the coordinator of a group asks for carries the generation of the group's states (`groups`), a number that grows over all groups
+//! of one name. A state has that of the request that made it. So a request that comes late, when the states were deleted or another group
+//! has taken the name, finds nothing to make, set, delete or write.
+//!
 //! Deliberately not here: who is a member of a share group and what it is assigned (`groups`), sessions, reading the log.
 
 mod coordinator;

@@ -69,6 +69,8 @@ pub struct StateWrite {
 /// The state of a share-partition as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptState {
+    /// The generation of the group's states in which it was made: another one is another state, whatever else is the same.
+    pub generation: i64,
     /// Raised when an administrator sets the start offset: what was decided before counts no more.
     pub state_epoch: i32,
     /// Epoch of the partition's leader that wrote last.

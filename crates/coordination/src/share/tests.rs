@@ -1,12 +1,13 @@
 //! The share coordinator by itself; together with share-partitions see `partition/model_test.rs`.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use tailrace_metadata::MetadataImage;
-use tailrace_types::{Offset, TimestampMs, TopicId};
+use tailrace_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
 
 use super::*;
-use crate::coordinator::{Coordinator, Effects, Moment, Replayed, Token, partition_of_name};
+use crate::coordinator::{Coordinator, Effects, Generations, Moment, Replayed, Token, partition_of_name};
 
 pub(super) const TOPIC: TopicId = TopicId([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
 
@@ -27,6 +28,13 @@ pub(super) fn image(updates: u32) -> Arc<MetadataImage> {
     };
     controller.apply(&created).expect("it applies");
     controller.image()
+}
+
+/// Nothing of these tests draws a generation.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
+
+fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
+    Moment { now, image, generations: Generations::new(LeaderEpoch(0), &DRAWN) }
 }
 
 pub(super) fn key() -> SharePartitionKey {
@@ -56,7 +64,7 @@ impl Rig {
     pub(super) fn ask(&mut self, request: ShareRequest) -> ShareReply {
         self.now += 1;
         let image = Arc::clone(&self.image);
-        let moment = Moment { now: TimestampMs(self.now), image: &image };
+        let moment = moment(TimestampMs(self.now), &image);
         let effects = self.coordinator.step(ShareEvent { token: Token(7), request }, &moment);
         self.keep(&effects);
         let [(Token(7), reply)] = effects.replies.as_slice() else { panic!("one answer") };
@@ -88,7 +96,7 @@ impl Rig {
             self.coordinator.replay(entry).expect("it can be understood");
         }
         let image = Arc::clone(&self.image);
-        let effects = self.coordinator.loaded(&Moment { now: TimestampMs(self.now), image: &image });
+        let effects = self.coordinator.loaded(&moment(TimestampMs(self.now), &image));
         self.keep(&effects);
     }
 
@@ -100,7 +108,7 @@ impl Rig {
     }
 
     fn initialize(&mut self) -> ShareReply {
-        self.ask(ShareRequest::Initialize { key: key(), state_epoch: 0, start: None })
+        self.ask(ShareRequest::Initialize { key: key(), generation: 1 })
     }
 
     fn write(&mut self, state_epoch: i32, leader_epoch: i32, first: i64) -> ShareReply {
@@ -111,7 +119,7 @@ impl Rig {
             delivery_count: 1,
         };
         let write = StateWrite { start: Offset(0), delivery_complete_count: 1, batches: vec![batch] };
-        self.ask(ShareRequest::Write { key: key(), state_epoch, leader_epoch, write })
+        self.ask(ShareRequest::Write { key: key(), generation: 1, state_epoch, leader_epoch, write })
     }
 }
 
@@ -148,12 +156,12 @@ fn unknown_topics_and_partitions_are_refused() {
         SharePartitionKey { partition: -1, ..key() },
     ];
     for key in elsewhere {
-        let reply = rig.ask(ShareRequest::Initialize { key, state_epoch: 0, start: None });
+        let reply = rig.ask(ShareRequest::Initialize { key, generation: 1 });
         assert_eq!(reply, Err(ShareStateError::UnknownPartition));
     }
     for group in ["".to_owned(), "x".repeat(32_768)] {
         let key = SharePartitionKey { group: group.into(), ..key() };
-        let reply = rig.ask(ShareRequest::Initialize { key, state_epoch: 0, start: None });
+        let reply = rig.ask(ShareRequest::Initialize { key, generation: 1 });
         assert_eq!(reply, Err(ShareStateError::GroupName));
     }
     assert!(rig.log.is_empty());
@@ -168,7 +176,7 @@ fn old_epochs_are_fenced() {
     let old = rig.ask(ShareRequest::Read { key: key(), leader_epoch: 3 });
     assert_eq!(old, Err(ShareStateError::FencedLeaderEpoch { current: 4, found: 3 }));
     assert!(rig.write(0, 4, 5).is_ok());
-    let reset = rig.ask(ShareRequest::Reset { key: key(), start: Offset(20) });
+    let reset = rig.ask(ShareRequest::Reset { key: key(), generation: 1, start: Offset(20) });
     assert!(matches!(
         reset,
         Ok(ShareAnswer::State(KeptState { state_epoch: 1, start: Some(Offset(20)), .. }))
@@ -200,19 +208,91 @@ fn a_snapshot_follows_so_many_updates() {
 #[test]
 fn what_is_deleted_is_gone() {
     let mut rig = Rig::new(500);
-    let requests = [ShareRequest::Delete { key: key() }, ShareRequest::GroupDeleted { group: "g".into() }];
-    for request in requests {
-        rig.initialize().expect("it is made");
-        rig.write(0, 0, 5).expect("it is kept");
-        assert_eq!(rig.ask(request.clone()), Ok(ShareAnswer::Done));
-        assert_eq!(rig.ask(request), Ok(ShareAnswer::Done), "twice is fine");
-        assert!(rig.coordinator.is_empty());
-        assert_eq!(rig.write(0, 0, 5), Err(ShareStateError::NotInitialized));
-        rig.restart(false);
+    rig.initialize().expect("it is made");
+    rig.write(0, 0, 5).expect("it is kept");
+    let delete = ShareRequest::Delete { key: key(), upto: 1 };
+    assert_eq!(rig.ask(delete.clone()), Ok(ShareAnswer::Done));
+    assert_eq!(rig.ask(delete), Ok(ShareAnswer::Done), "twice is fine");
+    assert!(rig.coordinator.is_empty());
+    assert_eq!(rig.write(0, 0, 5), Err(ShareStateError::NotInitialized));
+    for compacted in [false, true] {
+        rig.restart(compacted);
         assert!(rig.coordinator.is_empty());
     }
-    rig.restart(true);
     assert!(rig.log.is_empty());
+}
+
+/// A leader that was deposed knows nothing of the state that its successor has made. What it writes is not committed, and so it is not
+/// believed.
+#[test]
+fn a_deletion_of_what_is_not_there_is_written() {
+    let mut rig = Rig::new(500);
+    rig.ask(ShareRequest::Delete { key: key(), upto: 1 }).expect("there is nothing");
+    assert_eq!(rig.log.iter().filter(|(_, value)| value.is_none()).count(), 2);
+}
+
+#[test]
+fn what_comes_late_finds_nothing_to_make_set_or_delete() {
+    let mut rig = Rig::new(500);
+    let make = |generation| ShareRequest::Initialize { key: key(), generation };
+    let set = |generation| ShareRequest::Reset { key: key(), generation, start: Offset(9) };
+    let fenced = |current| Err(ShareStateError::FencedGeneration { current, found: 3 });
+    rig.ask(make(3)).expect("it is made");
+    rig.ask(ShareRequest::Delete { key: key(), upto: 3 }).expect("it is deleted");
+    assert_eq!(rig.ask(make(3)), fenced(3), "it was asked for before the deletion");
+    assert_eq!(rig.ask(set(3)), fenced(3));
+    assert!(rig.coordinator.is_empty());
+    // Another coordinator does not remember the deletion. There is nothing to be set all the same.
+    rig.restart(true);
+    assert_eq!(rig.ask(set(3)), Err(ShareStateError::NotInitialized));
+    // The next group of that name.
+    rig.ask(make(5)).expect("it is made");
+    for request in [make(3), set(3)] {
+        assert_eq!(rig.ask(request), fenced(5));
+    }
+    let write = StateWrite { start: Offset(7), delivery_complete_count: 0, batches: Vec::new() };
+    let late = ShareRequest::Write { key: key(), generation: 3, state_epoch: 0, leader_epoch: 0, write };
+    assert_eq!(rig.ask(late), fenced(5), "of the leader of a share-partition of the group before");
+    let before = rig.log.len();
+    assert_eq!(rig.ask(ShareRequest::Delete { key: key(), upto: 4 }), Ok(ShareAnswer::Done));
+    assert_eq!((rig.coordinator.len(), rig.log.len()), (1, before), "it is the state of another group");
+    assert_eq!((rig.state().generation, rig.state().start), (5, None));
+    rig.restart(true);
+    assert_eq!((rig.state().generation, rig.state().start), (5, None));
+}
+
+/// What was left behind is not where the next group of that name begins.
+#[test]
+fn a_state_of_an_earlier_generation_makes_room() {
+    let mut rig = Rig::new(500);
+    rig.initialize().expect("it is made");
+    rig.write(0, 4, 5).expect("it is kept");
+    let fresh = rig.ask(ShareRequest::Initialize { key: key(), generation: 2 });
+    let Ok(ShareAnswer::State(fresh)) = fresh else { panic!("{fresh:?}") };
+    assert_eq!((fresh.generation, fresh.start, &fresh.batches[..]), (2, None, &[][..]));
+    for compacted in [false, true] {
+        rig.restart(compacted);
+        assert_eq!(rig.state(), fresh);
+    }
+    // One that is set is the same state still.
+    rig.ask(ShareRequest::Reset { key: key(), generation: 6, start: Offset(8) }).expect("it is set");
+    assert_eq!((rig.state().generation, rig.state().start), (2, Some(Offset(8))));
+}
+
+#[test]
+fn so_many_deletions_are_remembered_and_no_more() {
+    let mut rig = Rig::new(500);
+    for number in 0..super::coordinator::DELETED_MAX + 1 {
+        let key = SharePartitionKey { group: format!("g{number}").into(), ..key() };
+        let upto = i64::try_from(number).expect("there are few") + 1;
+        rig.ask(ShareRequest::Delete { key, upto }).expect("it is deleted");
+    }
+    let mut make = |group: &str, generation| {
+        let key = SharePartitionKey { group: group.into(), ..key() };
+        rig.ask(ShareRequest::Initialize { key, generation }).is_ok()
+    };
+    assert!(make("g0", 1), "the earliest is forgotten");
+    assert!(!make("g1", 2), "the others are not");
 }
 
 #[test]
@@ -227,7 +307,7 @@ fn states_of_topics_that_are_gone_are_forgotten() {
     rig.image = image(500);
     rig.initialize().expect("it is made");
     let image = empty.image();
-    let effects = rig.coordinator.metadata_changed(&Moment { now: TimestampMs(9), image: &image });
+    let effects = rig.coordinator.metadata_changed(&moment(TimestampMs(9), &image));
     assert_eq!((effects.appends.len(), rig.coordinator.len()), (1, 0));
 }
 
@@ -237,31 +317,27 @@ fn what_nodes_ask_each_other_arrives_as_it_was() {
         StateBatch { first: Offset(3), last: Offset(5), state: DeliveryState::Archived, delivery_count: 2 };
     let write = StateWrite { start: Offset(3), delivery_complete_count: 1, batches: vec![batch] };
     let requests = [
-        ShareRequest::Initialize { key: key(), state_epoch: 4, start: None },
-        ShareRequest::Reset { key: key(), start: Offset(9) },
+        ShareRequest::Initialize { key: key(), generation: 4 },
+        ShareRequest::Reset { key: key(), generation: 5, start: Offset(9) },
         ShareRequest::Read { key: key(), leader_epoch: 7 },
-        ShareRequest::Write { key: key(), state_epoch: 1, leader_epoch: 2, write },
-        ShareRequest::Delete { key: key() },
+        ShareRequest::Write { key: key(), generation: 3, state_epoch: 1, leader_epoch: 2, write },
+        ShareRequest::Delete { key: key(), upto: 6 },
         ShareRequest::Summary { key: key() },
-        ShareRequest::List { group: "a:b".into() },
-        ShareRequest::GroupDeleted { group: "g".into() },
     ];
     for request in requests {
         let text = serde_json::to_string(&request).unwrap();
         assert_eq!(serde_json::from_str::<ShareRequest>(&text).unwrap(), request, "{text}");
-        assert_eq!(
-            request.key().is_none(),
-            matches!(request, ShareRequest::List { .. } | ShareRequest::GroupDeleted { .. })
-        );
+        assert_eq!(request.key(), &key());
     }
     let state = KeptState {
+        generation: 1 << 33,
         state_epoch: 1,
         leader_epoch: 2,
         start: Some(Offset(3)),
         delivery_complete_count: -1,
         batches: vec![batch],
     };
-    for answer in [ShareAnswer::Done, ShareAnswer::State(state), ShareAnswer::Partitions(vec![key()])] {
+    for answer in [ShareAnswer::Done, ShareAnswer::State(state)] {
         let text = serde_json::to_string(&answer).unwrap();
         assert_eq!(serde_json::from_str::<ShareAnswer>(&text).unwrap(), answer, "{text}");
     }

@@ -5,21 +5,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use proptest::prelude::*;
-use tailrace_coordination::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, Replayed, Token};
+use tailrace_coordination::coordinator::{
+    Coordinator, CoordinatorRecord, Effects, Generations, Moment, Replayed, Token,
+};
 use tailrace_coordination::groups::{
     ConsumerDescription, ConsumerEvent, ConsumerHeartbeat, ConsumerReply, GroupCoordinator, GroupError,
     GroupEvent, GroupReply, GroupState, HeartbeatAnswer, Partitions,
 };
-use tailrace_metadata::{Command, Controller, CreateTopic, Requester, TopicRef};
-use tailrace_types::{Offset, TimestampMs, TopicId};
+use tailrace_metadata::{Command, Controller, CreateTopic, MetadataImage, Requester, TopicRef};
+use tailrace_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
 
 const MEMBERS: usize = 6;
 const TOPICS: usize = 3;
 const GROUP: &str = "g";
 /// A client that was not heard for this long sends a heartbeat, whatever the script says, in milliseconds.
 const PATIENCE_MS: i64 = 10_000;
+
+/// Nothing of these tests draws a generation.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
+
+fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
+    Moment { now, image, generations: Generations::new(LeaderEpoch(0), &DRAWN) }
+}
 
 type Owned = BTreeSet<(TopicId, i32)>;
 
@@ -48,7 +58,7 @@ impl Rig {
         act: impl FnOnce(&mut GroupCoordinator, &Moment<'_>) -> Effects<GroupCoordinator>,
     ) -> Effects<GroupCoordinator> {
         let image = self.controller.image();
-        let effects = act(&mut self.core, &Moment { now: TimestampMs(self.now), image: &image });
+        let effects = act(&mut self.core, &moment(TimestampMs(self.now), &image));
         self.log.extend(effects.appends.iter().map(|append| append.records.clone()));
         effects
     }

@@ -145,7 +145,23 @@ impl Player {
             }
             "states" => {
                 let made = self.owned(words.get("of").unwrap_or_default());
-                GroupEvent::Share { token, group, event: ShareEvent::StatesInitialized(made) }
+                let event = ShareEvent::StatesInitialized { generation: words.number("in", 1), topics: made };
+                GroupEvent::Share { token, group, event }
+            }
+            "delete-states" => {
+                let ids = |text| self.owned(text).into_iter().map(|(topic, _)| topic).collect();
+                let topics = words.get("of").map(ids);
+                GroupEvent::Share { token, group, event: ShareEvent::DeleteStates { topics } }
+            }
+            "states-deleted" => {
+                let gone = self.owned(words.get("of").unwrap_or_default());
+                let topics = gone.into_iter().map(|(topic, _)| topic).collect();
+                let event = ShareEvent::StatesDeleted { upto: words.number("upto", 1), topics };
+                GroupEvent::Share { token, group, event }
+            }
+            "open" => {
+                let topics = self.owned(words.get("of").unwrap_or_default());
+                GroupEvent::Share { token, group, event: ShareEvent::Open { make: true, topics } }
             }
             "join" => classic(ClassicEvent::Join(self.join(words))),
             "sync" => classic(ClassicEvent::Sync(sync(words))),

@@ -2,13 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use tailrace_coordination::coordinator::{Coordinator, CoordinatorRecord, Effects, Moment, Replayed, Token};
+use tailrace_coordination::coordinator::{
+    Coordinator, CoordinatorRecord, Effects, Generations, Moment, Replayed, Token,
+};
 use tailrace_coordination::transactions::{
     TransactionCoordinator, TransactionEvent, TransactionReply, TransactionWork, WriteMarkers,
 };
 use tailrace_metadata::{Controller, MetadataImage};
-use tailrace_types::{Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
+use tailrace_types::{LeaderEpoch, Offset, PartitionId, TimestampMs, TopicName, TopicPartition};
+
+/// Nothing of these tests draws a generation.
+static DRAWN: AtomicU32 = AtomicU32::new(0);
+
+fn moment(now: TimestampMs, image: &Arc<MetadataImage>) -> Moment<'_> {
+    Moment { now, image, generations: Generations::new(LeaderEpoch(0), &DRAWN) }
+}
 
 pub(crate) struct World {
     pub(crate) coordinator: TransactionCoordinator,
@@ -43,14 +53,14 @@ impl World {
     /// One step whose effects all come about.
     pub(crate) fn step(&mut self, event: TransactionEvent) {
         let image = Arc::clone(&self.image);
-        let effects = self.coordinator.step(event, &Moment { now: TimestampMs(self.now), image: &image });
+        let effects = self.coordinator.step(event, &moment(TimestampMs(self.now), &image));
         self.take(effects);
     }
 
     /// One step whose append fails: nothing of it is left, and the coordinator is loaded anew.
     pub(crate) fn failing_step(&mut self, event: TransactionEvent) {
         let image = Arc::clone(&self.image);
-        let _ = self.coordinator.step(event, &Moment { now: TimestampMs(self.now), image: &image });
+        let _ = self.coordinator.step(event, &moment(TimestampMs(self.now), &image));
         self.restart();
     }
 
@@ -60,7 +70,7 @@ impl World {
         while let Some(deadline) = self.coordinator.deadline().filter(|deadline| deadline.0 <= end) {
             self.now = self.now.max(deadline.0);
             let image = Arc::clone(&self.image);
-            let effects = self.coordinator.tick(&Moment { now: TimestampMs(self.now), image: &image });
+            let effects = self.coordinator.tick(&moment(TimestampMs(self.now), &image));
             self.take(effects);
             assert_ne!(self.coordinator.deadline(), Some(deadline), "a tick must move the deadline");
         }
@@ -82,7 +92,7 @@ impl World {
             self.coordinator.replay(entry).unwrap();
         }
         let image = Arc::clone(&self.image);
-        let effects = self.coordinator.loaded(&Moment { now: TimestampMs(self.now), image: &image });
+        let effects = self.coordinator.loaded(&moment(TimestampMs(self.now), &image));
         self.take(effects);
     }
 

@@ -1,7 +1,7 @@
 //! The cores of one kind of coordinators, and what the shell has around each of them. `runtime` and `shard` work on them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_config::BrokerConfig;
@@ -53,6 +53,16 @@ impl<C: Coordinator> Runtime<C> {
     }
 }
 
+#[cfg(test)]
+impl<C: Coordinator> Runtime<C> {
+    /// As if the log of a partition had not been written a moment ago, until this time of the coordinators' clock.
+    pub(crate) async fn refuse_until(&self, partition: i32, until: i64) {
+        let shard = self.lock().get(&partition).cloned().expect("it was used");
+        *shard.state.lock().await = ShardState::Unloaded;
+        shard.refuses_until.store(until, std::sync::atomic::Ordering::Release);
+    }
+}
+
 /// One coordinator of one partition: its core behind a lock, and its timer.
 pub(super) struct Shard<C: Coordinator> {
     pub(super) partition: i32,
@@ -66,6 +76,8 @@ pub(super) struct Shard<C: Coordinator> {
     pub(super) refuses_until: AtomicI64,
     /// What loading it panicked with, until it is loaded, or another node leads its partition.
     panic: Mutex<Option<String>>,
+    /// How many generations were drawn by its cores, one after the other.
+    pub(super) generations: AtomicU32,
 }
 
 pub(super) enum ShardState<C: Coordinator> {
@@ -98,6 +110,7 @@ impl<C: Coordinator> Shard<C> {
             deadline_changed: Notify::new(),
             refuses_until: AtomicI64::new(i64::MIN),
             panic: Mutex::default(),
+            generations: AtomicU32::new(0),
         }
     }
 

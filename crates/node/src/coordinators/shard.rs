@@ -8,9 +8,10 @@ use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{panics, select, task, time};
 
 use tailrace_coordination::coordinator::{
-    Coordinator, Effects, Moment, Replayed, Token, TransactionalProducer,
+    Coordinator, Effects, Generations, Moment, Replayed, Token, TransactionalProducer,
 };
 use tailrace_env::sync::oneshot;
+use tailrace_metadata::MetadataImage;
 use tailrace_replication::{AppendError, TransactionMarker};
 use tailrace_types::{HighWatermark, LeaderEpoch, TimestampMs, usize_of};
 
@@ -222,10 +223,15 @@ impl<C: Perform> Shard<C> {
         // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
         let mut loaded = self.take(&mut state, node).await?;
         let image = node.image();
-        let effects = step(&mut loaded, &Moment { now: self.clock.now(), image: &image });
+        let epoch = loaded.epoch;
+        let effects = step(&mut loaded, &self.moment(&image, epoch));
         let release = self.carry_out(node, &mut loaded, effects).await?;
         self.put_back(&mut state, loaded);
         Ok(release)
+    }
+
+    fn moment<'a>(&'a self, image: &'a Arc<MetadataImage>, epoch: LeaderEpoch) -> Moment<'a> {
+        Moment { now: self.clock.now(), image, generations: Generations::new(epoch, &self.generations) }
     }
 
     async fn take(
@@ -327,8 +333,7 @@ impl<C: Perform> Shard<C> {
             },
         });
         let image = node.image();
-        let moment = Moment { now: self.clock.now(), image: &image };
-        let effects = catch(|| loaded.core.loaded(&moment));
+        let effects = catch(|| loaded.core.loaded(&self.moment(&image, epoch)));
         let effects = effects.map_err(|panic| unavailable(self.panicked(&panic)))?;
         self.set_panic(None);
         let release = self.carry_out(node, &mut loaded, effects).await?;

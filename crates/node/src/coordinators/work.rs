@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use tailrace_coordination::groups::{GroupCoordinator, GroupEvent, GroupWork, ShareEvent, ShareWork};
+use tailrace_coordination::groups::{
+    GroupCoordinator, GroupError, GroupWork, ShareEvent, ShareReply, ShareWork,
+};
 use tailrace_coordination::share::ShareCoordinator;
 use tailrace_types::TopicId;
 
 use super::perform::{Perform, Performed};
 use crate::node::Node;
-use crate::share::state;
+use crate::share::{carry_out_deletion, state, tell_share_group};
 
 impl Perform for GroupCoordinator {
     fn perform(node: Arc<Node>, _: i32, work: GroupWork) -> Performed {
@@ -24,27 +26,29 @@ impl Perform for ShareCoordinator {
 
 async fn group_work(node: Arc<Node>, work: GroupWork) {
     match work {
-        GroupWork::Share(ShareWork::InitializeStates { group, topics, .. }) => {
-            let made = state::initialize_all(&node, &group, topics).await;
-            tell_of_states(&node, group, made).await;
+        GroupWork::Share(ShareWork::InitializeStates { group, generation, topics }) => {
+            let made = state::initialize_all(&node, &group, generation, topics).await;
+            tell_of_states(&node, group, generation, made).await;
         }
         GroupWork::Share(ShareWork::ReleaseMember { group, member }) => {
             node.share.member_left(&node, &group, &member);
         }
-        GroupWork::Share(ShareWork::DeleteStates { group }) => {
-            if let Err(failure) = state::delete_group(&node, &group).await {
-                tracing::warn!(%group, %failure, "states of a deleted share group are left");
+        GroupWork::Share(ShareWork::DeleteStates { group, deletion }) => {
+            if let Err(failure) = carry_out_deletion(&node, &group, deletion).await {
+                tracing::warn!(%group, %failure, "a share group was not told that its states are deleted");
             }
         }
     }
 }
 
 /// The group assigns what has a state. What it is not told of it asks for again.
-async fn tell_of_states(node: &Arc<Node>, group: Arc<str>, made: Vec<(TopicId, Vec<i32>)>) {
-    let name = Arc::clone(&group);
-    let event = move |token| GroupEvent::Share { token, group, event: ShareEvent::StatesInitialized(made) };
-    let told = node.coordinators.groups.submit(node, &name, event).await;
-    if let Err(failure) = told {
-        tracing::warn!(group = %name, %failure, "a share group was not told of its states");
+async fn tell_of_states(node: &Arc<Node>, group: Arc<str>, generation: i64, made: Vec<(TopicId, Vec<i32>)>) {
+    let event = ShareEvent::StatesInitialized { generation, topics: made.clone() };
+    match tell_share_group(node, &group, event).await {
+        Ok(ShareReply::StatesChanged(Err(GroupError::GroupNotFound { .. }))) => {
+            state::take_back(node, &group, generation, &made).await;
+        }
+        Ok(_) => {}
+        Err(failure) => tracing::warn!(%group, %failure, "a share group was not told of its states"),
     }
 }

@@ -1,11 +1,16 @@
 //! Questions to the share coordinators of other nodes.
 
+use std::sync::Arc;
+
 use tailrace_coordination::share::{ShareAnswer, SharePartitionKey, ShareRequest};
+use tailrace_env::task::JoinSet;
+use tailrace_env::time;
 use tailrace_types::NodeId;
 
 use super::failure::StateFailure;
 use crate::ask::{ShareAnswers, ShareQuestion, ask};
 use crate::coordinators::CoordinatorFailure;
+use crate::deadlines::FORGET_TIMEOUT;
 use crate::node::Node;
 
 /// Asks the node that coordinates.
@@ -14,30 +19,26 @@ pub(crate) async fn ask_share_coordinator(
     node: NodeId,
     request: ShareRequest,
 ) -> Result<ShareAnswer, StateFailure> {
-    let mut answers = put(here, node, ShareQuestion::One(request)).await?;
-    answers.pop().ok_or_else(|| unavailable("a node's answer is empty"))
+    let answer = put(here, node, ShareQuestion::One(request)).await?;
+    answer.ok_or_else(|| unavailable("a node's answer is empty"))
 }
 
-/// Asks all coordinators that other nodes have.
-pub(crate) async fn ask_share_coordinators_elsewhere(
-    here: &Node,
-    request: &ShareRequest,
-) -> Result<Vec<ShareAnswer>, StateFailure> {
-    let mut answers = Vec::new();
+/// Tells the other nodes that what they have in use of share-partitions counts no more. One that does not hear it finds out when it next
+/// keeps something, or looks ([`LivePartition::check`](super::LivePartition)): the state is another one then.
+pub(crate) async fn forget_share_partitions_elsewhere(here: &Arc<Node>, keys: &[SharePartitionKey]) {
+    let texts: Vec<String> = keys.iter().map(SharePartitionKey::coordinator_key).collect();
+    let mut telling = JoinSet::new();
     for node in others(here) {
-        answers.extend(put(here, node, ShareQuestion::All(request.clone())).await?);
+        let (here, texts) = (Arc::clone(here), texts.clone());
+        telling.spawn(async move {
+            if let Err(error) = put(&here, node, ShareQuestion::Forget(texts)).await {
+                tracing::debug!(%node, %error, "a node does not forget share-partitions");
+            }
+        });
     }
-    Ok(answers)
-}
-
-/// Tells the other nodes that what they have in use of a share-partition counts no more. One that does not hear it finds out when
-/// it next keeps something: the state's epoch is another one then.
-pub(crate) async fn forget_share_partition_elsewhere(here: &Node, key: &SharePartitionKey) {
-    for node in others(here) {
-        if let Err(error) = put(here, node, ShareQuestion::Forget(key.coordinator_key())).await {
-            tracing::debug!(%node, %error, share_partition = %key, "a node does not forget a share-partition");
-        }
-    }
+    let told = async { while telling.join_next().await.is_some() {} };
+    // One that does not answer is left to itself.
+    let _ = time::timeout(FORGET_TIMEOUT, told).await;
 }
 
 /// The other nodes that are there.
@@ -50,14 +51,18 @@ fn others(here: &Node) -> Vec<NodeId> {
     live.filter(|node| *node != here.id()).collect()
 }
 
-async fn put(here: &Node, node: NodeId, question: ShareQuestion) -> Result<Vec<ShareAnswer>, StateFailure> {
+async fn put(
+    here: &Node,
+    node: NodeId,
+    question: ShareQuestion,
+) -> Result<Option<ShareAnswer>, StateFailure> {
     // It may have died just now, and another one coordinates soon.
     let answer = ask(&here.links, node, question).await.map_err(|error| {
         tracing::debug!(%node, %error, "a share coordinator could not be asked");
         CoordinatorFailure::Elsewhere
     })?;
     match answer {
-        ShareAnswers::Done(answers) => Ok(answers),
+        ShareAnswers::Done(answer) => Ok(answer),
         ShareAnswers::Refused(error) => Err(error.into()),
         ShareAnswers::Elsewhere => Err(CoordinatorFailure::Elsewhere.into()),
         ShareAnswers::Failed(reason) => Err(unavailable(&reason)),

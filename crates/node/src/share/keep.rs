@@ -19,6 +19,9 @@ use crate::node::Node;
 use crate::partitions::{NotHere, PartitionHandle};
 use tailrace_env::task::stopped;
 
+/// Between two looks whether the state of a share-partition in use is there still.
+const CHECK_INTERVAL_MS: i64 = 5_000;
+
 /// The partition that `key` names, if it can be used.
 pub(super) fn handle_of(node: &Node, key: &SharePartitionKey) -> Result<Arc<PartitionHandle>, ShareFailure> {
     let topics = node.topics();
@@ -57,12 +60,14 @@ impl LivePartition {
             key: key.clone(),
             handle,
             leader_epoch,
+            generation: kept.generation,
             state_epoch: kept.state_epoch,
             core: Mutex::new(Some(core)),
             keeping: tailrace_env::sync::Mutex::default(),
             waiting: Mutex::default(),
             watched: AtomicBool::new(false),
             used_at: AtomicI64::new(0),
+            checked_at: AtomicI64::new(node.share.clock.now().0),
         });
         // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
         // restart.
@@ -71,8 +76,34 @@ impl LivePartition {
     }
 
     /// It was asked for.
-    pub(super) fn touch(&self, node: &Node) {
-        self.used_at.store(node.share.clock.now().0, Ordering::Relaxed);
+    pub(super) fn touch(self: &Arc<Self>, node: &Arc<Node>) {
+        let now = node.share.clock.now().0;
+        self.used_at.store(now, Ordering::Relaxed);
+        let checked_at = self.checked_at.load(Ordering::Relaxed);
+        let is_due = now.saturating_sub(checked_at) >= CHECK_INTERVAL_MS
+            && self
+                .checked_at
+                .compare_exchange(checked_at, now, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_due {
+            let (live, node) = (Arc::clone(self), Arc::clone(node));
+            task::spawn(async move { live.check(&node).await });
+        }
+    }
+
+    /// Gives itself up if its state is gone, or another one. A node that could not be told of a deletion would go on where the old group
+    /// was, for members of the next one, and while nobody acknowledges anything, nothing else would tell it.
+    pub(super) async fn check(&self, node: &Arc<Node>) {
+        let outlives = match state::summary(node, &self.key).await {
+            Ok(Some(kept)) => (kept.generation, kept.state_epoch) != (self.generation, self.state_epoch),
+            Ok(None) => true,
+            // Nothing is known.
+            Err(_) => false,
+        };
+        if outlives {
+            tracing::info!(share_partition = %self.key, "the state of a share-partition in use is another one, or gone");
+            self.give_up();
+        }
     }
 
     /// Takes over what a member says about records it holds. It counts at once, and must be kept
@@ -128,8 +159,8 @@ impl LivePartition {
         let Some(write) = unsaved else { return Ok(()) };
         // Of the load, not of now: the coordinator refuses what comes from before another leader's load.
         let leader_epoch = self.leader_epoch.get();
-        let (key, state_epoch) = (self.key.clone(), self.state_epoch);
-        let request = ShareRequest::Write { key, state_epoch, leader_epoch, write };
+        let (key, generation, state_epoch) = (self.key.clone(), self.generation, self.state_epoch);
+        let request = ShareRequest::Write { key, generation, state_epoch, leader_epoch, write };
         state::ask(node, request).await.map(drop)
     }
 

@@ -22,6 +22,8 @@ pub struct LivePartition {
     /// The epoch in which this node leads the partition. What it knows counts in no other: another leader may have handed out records
     /// in between.
     pub(super) leader_epoch: LeaderEpoch,
+    /// The generation and the epoch of the state that it was loaded from.
+    pub(super) generation: i64,
     pub(super) state_epoch: i32,
     /// `None` once it is of no use any more: its state could not be kept, or was set anew or deleted, or another node has led since.
     pub(super) core: Mutex<Option<SharePartition>>,
@@ -34,6 +36,8 @@ pub struct LivePartition {
     pub(super) watched: AtomicBool,
     /// When it was last asked for, in milliseconds.
     pub(super) used_at: AtomicI64,
+    /// When its state was last looked for, in milliseconds.
+    pub(super) checked_at: AtomicI64,
 }
 
 /// Changes that are being kept.

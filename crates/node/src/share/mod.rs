@@ -14,6 +14,7 @@
 //! Bounds: a share-partition holds as many runs of offsets as its group may have records in flight, twice; share-partitions
 //! are as many as groups read partitions; sessions are bounded in number and size.
 
+mod deletion;
 mod elsewhere;
 mod failure;
 mod groups;
@@ -33,6 +34,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailrace_coordination::share::SharePartitionKey;
 use tailrace_env::sync::OnceCell;
 
+pub use deletion::{DeletionFailure, delete_states};
+pub(crate) use deletion::{carry_out as carry_out_deletion, tell as tell_share_group};
 pub use failure::{SessionFailure, ShareFailure};
 pub use live::{AcknowledgeFailure, Keeping, LivePartition};
 pub use reading::{Acquisition, acquirable_bytes, acquire};
@@ -76,26 +79,12 @@ impl ShareGroups {
         of_group.filter_map(|(_, slot)| slot.get().cloned()).collect()
     }
 
-    /// The state of a share-partition is about to be set anew or deleted: what is in use now counts no more.
+    /// The state of a share-partition was set anew or deleted: what is in use now counts no more.
     pub(crate) fn forget(&self, key: &SharePartitionKey) {
         let slot = self.lock().remove(key);
         if let Some(live) = slot.as_ref().and_then(|slot| slot.get()) {
             live.give_up();
         }
-    }
-
-    /// As [`ShareGroups::forget`], for all share-partitions of a group.
-    pub(crate) fn forget_group(&self, group: &str) {
-        let mut slots = self.lock();
-        slots.retain(|key, slot| {
-            if &*key.group != group {
-                return true;
-            }
-            if let Some(live) = slot.get() {
-                live.give_up();
-            }
-            false
-        });
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SharePartitionKey, Slot>> {

@@ -1,23 +1,25 @@
 //! Calls to the share coordinator, which keeps the state of share-partitions in `__share_group_state`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use tailrace_env::task;
 use tailrace_env::time::Duration;
 
 use tailrace_coordination::share::{
     KeptState, ShareAnswer, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
 use tailrace_env::time::Instant;
-use tailrace_metadata::SHARE_GROUP_STATE_TOPIC;
 use tailrace_types::{Offset, TopicId};
 
-use super::elsewhere::{
-    ask_share_coordinator, ask_share_coordinators_elsewhere, forget_share_partition_elsewhere,
-};
+use super::elsewhere::{ask_share_coordinator, forget_share_partitions_elsewhere};
 pub use super::failure::StateFailure;
 use crate::coordinators::CoordinatorFailure;
 use crate::deadlines::SHARE_COORDINATOR_TIMEOUT;
 use crate::node::Node;
 use crate::retry::Pauses;
+
+/// States that one coordinator is asked to delete at the same time.
+const DELETIONS_AT_ONCE: usize = 32;
 
 /// Until a coordinator that moves is asked again.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
@@ -41,8 +43,8 @@ fn is_moving(failure: &StateFailure) -> bool {
 }
 
 async fn ask_once(here: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
-    let key = request.key().ok_or(ShareStateError::UnknownPartition)?;
-    match here.coordinators.shares.elsewhere(here, &key.coordinator_key()).await? {
+    let name = request.key().coordinator_key();
+    match here.coordinators.shares.elsewhere(here, &name).await? {
         Some(node) => ask_share_coordinator(here, node, request).await,
         None => ask_here(here, request).await,
     }
@@ -50,54 +52,36 @@ async fn ask_once(here: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer
 
 /// Asks the coordinator of one share-partition at this node.
 pub(crate) async fn ask_here(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
-    let name = request.key().ok_or(ShareStateError::UnknownPartition)?.coordinator_key();
+    let name = request.key().coordinator_key();
     let event = move |token| ShareEvent { token, request };
     let pending = node.coordinators.shares.submit(node, &name, event).await?;
     Ok(pending.reply().await??)
 }
 
-/// Asks every coordinator of this node.
-pub(crate) async fn ask_all_here(
-    node: &Arc<Node>,
-    request: &ShareRequest,
-) -> Result<Vec<ShareAnswer>, StateFailure> {
-    let request = request.clone();
-    let event = move |token| ShareEvent { token, request: request.clone() };
-    let replies = node.coordinators.shares.submit_all(node, event).await;
-    replies.into_iter().map(|reply| Ok(reply??)).collect()
-}
-
-/// Asks every coordinator.
-///
-/// # Errors
-/// That of the first one that could not be asked; or a partition of their topic has no leader just now.
-async fn ask_all(node: &Arc<Node>, request: ShareRequest) -> Result<Vec<ShareAnswer>, StateFailure> {
-    let mut answers = ask_all_here(node, &request).await?;
-    answers.extend(ask_share_coordinators_elsewhere(node, &request).await?);
-    let topic = node.topics().by_name(SHARE_GROUP_STATE_TOPIC);
-    if answers.len() < topic.map_or(0, |topic| topic.partitions.len()) {
-        return Err(CoordinatorFailure::Elsewhere.into());
-    }
-    Ok(answers)
-}
-
 async fn ask_for_state(node: &Arc<Node>, request: ShareRequest) -> Result<KeptState, StateFailure> {
     match ask(node, request).await? {
         ShareAnswer::State(state) => Ok(state),
-        ShareAnswer::Done | ShareAnswer::Partitions(_) => Err(ShareStateError::NotInitialized.into()),
+        ShareAnswer::Done => Err(ShareStateError::NotInitialized.into()),
     }
 }
 
-/// The state, made if there is none.
-pub(crate) async fn initialize(node: &Arc<Node>, key: &SharePartitionKey) -> Result<KeptState, StateFailure> {
-    let request = ShareRequest::Initialize { key: key.clone(), state_epoch: 0, start: None };
-    ask_for_state(node, request).await
+/// The state, made if there is none of this generation.
+///
+/// # Errors
+/// The share coordinator cannot be asked; or this comes late: states of this generation have been deleted, or a later one has been made.
+pub async fn initialize(
+    node: &Arc<Node>,
+    key: &SharePartitionKey,
+    generation: i64,
+) -> Result<KeptState, StateFailure> {
+    ask_for_state(node, ShareRequest::Initialize { key: key.clone(), generation }).await
 }
 
 /// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
 pub(crate) async fn initialize_all(
     node: &Arc<Node>,
     group: &Arc<str>,
+    generation: i64,
     topics: Vec<(TopicId, Vec<i32>)>,
 ) -> Vec<(TopicId, Vec<i32>)> {
     let mut made = Vec::with_capacity(topics.len());
@@ -105,7 +89,7 @@ pub(crate) async fn initialize_all(
         let mut there = Vec::with_capacity(partitions.len());
         for partition in partitions {
             let key = SharePartitionKey { group: Arc::clone(group), topic, partition };
-            match initialize(node, &key).await {
+            match initialize(node, &key, generation).await {
                 Ok(_) => there.push(partition),
                 Err(failure) => {
                     tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not made");
@@ -138,47 +122,95 @@ pub async fn summary(node: &Arc<Node>, key: &SharePartitionKey) -> Result<Option
     }
 }
 
-/// Everything that a group has a state of, in order.
+/// What nodes have in use of share-partitions counts no more: their states were set anew, or deleted.
+async fn forget(node: &Arc<Node>, keys: &[SharePartitionKey]) {
+    keys.iter().for_each(|key| node.share.forget(key));
+    forget_share_partitions_elsewhere(node, keys).await;
+}
+
+/// A state that is there begins again at `start`.
 ///
 /// # Errors
-/// That of the first coordinator that could not be reached.
-pub async fn partitions_of(
+/// The share coordinator cannot be asked; or there is no state of this generation or an earlier one: this comes late.
+pub async fn reset(
     node: &Arc<Node>,
-    group: &Arc<str>,
-) -> Result<Vec<SharePartitionKey>, StateFailure> {
-    let mut all = Vec::new();
-    for answer in ask_all(node, ShareRequest::List { group: Arc::clone(group) }).await? {
-        if let ShareAnswer::Partitions(partitions) = answer {
-            all.extend(partitions);
+    key: &SharePartitionKey,
+    generation: i64,
+    start: Offset,
+) -> Result<(), StateFailure> {
+    ask(node, ShareRequest::Reset { key: key.clone(), generation, start }).await?;
+    forget(node, std::slice::from_ref(key)).await;
+    Ok(())
+}
+
+/// Deletes states up to a generation, if there are any. Each partition of `__share_group_state` answers for itself, in the order of the
+/// keys.
+pub(crate) async fn delete(
+    node: &Arc<Node>,
+    keys: &[SharePartitionKey],
+    upto: i64,
+) -> Vec<Result<(), StateFailure>> {
+    // What a task that panicked has not answered.
+    let mut answers = vec![Err(CoordinatorFailure::Reloaded.into()); keys.len()];
+    let mut by_coordinator: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+    for (index, key) in keys.iter().enumerate() {
+        match node.coordinators.shares.partition_of(node, &key.coordinator_key()).await {
+            Ok(partition) => by_coordinator.entry(partition).or_default().push(index),
+            Err(failure) => answers[index] = Err(failure.into()),
         }
     }
-    all.sort();
-    Ok(all)
+    let mut asked = Vec::with_capacity(by_coordinator.len());
+    for indexes in by_coordinator.into_values() {
+        let own = indexes.iter().map(|index| keys[*index].clone()).collect();
+        asked.push((indexes, task::spawn(delete_at_one(Arc::clone(node), own, upto))));
+    }
+    for (indexes, deleted) in asked {
+        let deleted = deleted.await.unwrap_or_default();
+        indexes.into_iter().zip(deleted).for_each(|(index, answer)| answers[index] = answer);
+    }
+    forget(node, keys).await;
+    answers
 }
 
-/// What any node has in use of the share-partition counts no more.
-async fn forget(node: &Arc<Node>, key: &SharePartitionKey) {
-    node.share.forget(key);
-    forget_share_partition_elsewhere(node, key).await;
+/// Deletes states that one coordinator has. Once it cannot be had, it is not asked for the others.
+async fn delete_at_one(
+    node: Arc<Node>,
+    keys: Vec<SharePartitionKey>,
+    upto: i64,
+) -> Vec<Result<(), StateFailure>> {
+    let mut answers: Vec<Result<(), StateFailure>> = Vec::with_capacity(keys.len());
+    for some in keys.chunks(DELETIONS_AT_ONCE) {
+        let asked: Vec<_> = some
+            .iter()
+            .map(|key| {
+                let (node, key) = (Arc::clone(&node), key.clone());
+                task::spawn(async move { ask(&node, ShareRequest::Delete { key, upto }).await.map(drop) })
+            })
+            .collect();
+        for answer in asked {
+            answers.push(answer.await.unwrap_or(Err(CoordinatorFailure::Reloaded.into())));
+        }
+        if let Some(Err(failure)) = answers.iter().find(|answer| answer.is_err()).cloned() {
+            answers.resize(keys.len(), Err(failure));
+        }
+        if answers.len() == keys.len() {
+            break;
+        }
+    }
+    answers
 }
 
-/// Begins anew at `start`.
-pub async fn reset(node: &Arc<Node>, key: &SharePartitionKey, start: Offset) -> Result<(), StateFailure> {
-    forget(node, key).await;
-    ask(node, ShareRequest::Reset { key: key.clone(), start }).await.map(drop)
-}
-
-/// Forgets the state, if there is any.
-pub async fn delete(node: &Arc<Node>, key: &SharePartitionKey) -> Result<(), StateFailure> {
-    forget(node, key).await;
-    ask(node, ShareRequest::Delete { key: key.clone() }).await.map(drop)
-}
-
-/// Forgets everything about a group that was deleted.
-///
-/// # Errors
-/// That of the first coordinator that could not be reached; the others have forgotten.
-pub(crate) async fn delete_group(node: &Arc<Node>, group: &str) -> Result<(), StateFailure> {
-    node.share.forget_group(group);
-    ask_all(node, ShareRequest::GroupDeleted { group: group.into() }).await.map(drop)
+/// A group was deleted while states of this generation were made for it: nobody else will delete those that were made behind the
+/// deletion.
+pub async fn take_back(node: &Arc<Node>, group: &Arc<str>, generation: i64, made: &[(TopicId, Vec<i32>)]) {
+    let key = |topic, partition| SharePartitionKey { group: Arc::clone(group), topic, partition };
+    let keys: Vec<_> = made
+        .iter()
+        .flat_map(|(topic, partitions)| partitions.iter().map(move |number| key(*topic, *number)))
+        .collect();
+    for (key, answer) in keys.iter().zip(delete(node, &keys, generation).await) {
+        if let Err(failure) = answer {
+            tracing::warn!(share_partition = %key, %failure, "a state of a share group that is gone is left");
+        }
+    }
 }

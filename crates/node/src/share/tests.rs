@@ -2,8 +2,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tailrace_env::time::Duration;
 
+use tailrace_coordination::coordinator::partition_of_name;
+use tailrace_coordination::groups::{
+    GroupCoordinator, GroupError, GroupEvent, GroupReply, GroupWork, Partitions, ShareEvent, ShareHeartbeat,
+    ShareReply, ShareWork,
+};
 use tailrace_coordination::share::{
-    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
+    AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms,
+    SharePartitionKey, ShareRequest, ShareStateError,
 };
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
@@ -11,8 +17,10 @@ use tailrace_replication::TransactionMarker;
 use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs, TopicId};
 use tempfile::TempDir;
 
+use super::state::StateFailure;
 use super::*;
 use crate::caller::Caller;
+use crate::coordinators::Perform;
 use crate::node::Node;
 use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
 use crate::start::RunningNode;
@@ -22,21 +30,21 @@ use crate::testing::start_in;
 struct Rig {
     running: RunningNode,
     key: SharePartitionKey,
-    _folder: TempDir,
+    folder: TempDir,
 }
+
+const SETTINGS: [(&str, &str); 1] = [("share.coordinator.state.topic.num.partitions", "2")];
 
 impl Rig {
     async fn start() -> Self {
         let folder = TempDir::new().unwrap();
-        let running = start_in(&folder, &[("share.coordinator.state.topic.num.partitions", "2")]).await;
+        let running = start_in(&folder, &SETTINGS).await;
         let node = running.node();
-        let topic = TopicId::from_random(tailrace_env::random::bytes16());
-        let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
-        node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
+        let topic = create(node, "jobs", 1).await;
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
         assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
-        state::initialize(node, &key).await.unwrap();
-        Self { key, running, _folder: folder }
+        state::initialize(node, &key, 1).await.unwrap();
+        Self { key, running, folder }
     }
 
     fn node(&self) -> &Arc<Node> {
@@ -114,6 +122,149 @@ impl Rig {
     }
 }
 
+async fn create(node: &Arc<Node>, name: &str, partitions: i32) -> TopicId {
+    let topic = TopicId::from_random(tailrace_env::random::bytes16());
+    let create = CreateTopic::with_defaults(name, topic, node.now(), Requester::Client);
+    let create = Command::CreateTopic(CreateTopic { partitions, ..create });
+    node.controller.execute(Caller::internal(), create, node.now()).await.unwrap();
+    topic
+}
+
+async fn beat(node: &Arc<Node>, group: &Arc<str>, epoch: i32, topics: &[&str]) {
+    let topics = (epoch == 0).then(|| topics.iter().map(|topic| (*topic).to_owned()).collect());
+    let beat = ShareHeartbeat { member: "m".into(), epoch, topics, ..Default::default() };
+    let answer = tell_share_group(node, group, ShareEvent::Heartbeat(beat)).await;
+    assert!(matches!(answer, Ok(ShareReply::Heartbeat(Ok(_)))), "{answer:?}");
+}
+
+/// What the group has states of.
+async fn states_of(node: &Arc<Node>, group: &Arc<str>) -> Partitions {
+    match tell_share_group(node, group, ShareEvent::InitializedStates).await {
+        Ok(ShareReply::InitializedStates(Ok(states))) => states,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A group without members, that has states of these topics.
+async fn group_of(node: &Arc<Node>, topics: &[&str]) -> Arc<str> {
+    let group: Arc<str> = "crew".into();
+    beat(node, &group, 0, topics).await;
+    while states_of(node, &group).await.len() < topics.len() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    beat(node, &group, -1, topics).await;
+    group
+}
+
+async fn delete_group(node: &Arc<Node>, group: &Arc<str>) -> Result<(), GroupError> {
+    let groups = vec![Arc::clone(group)];
+    let event = move |token| GroupEvent::Delete { token, groups };
+    let pending = node.coordinators.groups.submit(node, group, event).await.unwrap();
+    match pending.reply().await.unwrap() {
+        GroupReply::Delete(mut fates) => fates.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn states_go_before_their_group_and_each_answers_for_itself() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let topic = create(node, "many", 8).await;
+    let group = group_of(node, &["many"]).await;
+    let left = Err(GroupError::StatesLeft { group: Arc::clone(&group) });
+    assert_eq!(delete_group(node, &group).await, left);
+    let keys = (0..8).map(|partition| SharePartitionKey { group: Arc::clone(&group), topic, partition });
+    let keys: Vec<SharePartitionKey> = keys.collect();
+    let kept_at = |key: &SharePartitionKey| partition_of_name(&key.coordinator_key(), 2);
+    // One of the two share coordinators answers nobody.
+    node.coordinators.shares.refuse_until(1, i64::MAX).await;
+    let outcomes = delete_states(node, &group, None).await.unwrap();
+    assert!(outcomes[&topic].is_err());
+    assert_eq!(delete_group(node, &group).await, left, "it stays");
+    assert!(states_of(node, &group).await.is_empty(), "and what it had counts no more");
+    node.coordinators.shares.refuse_until(1, 0).await;
+    for key in &keys {
+        let is_gone = state::summary(node, key).await.unwrap().is_none();
+        assert_eq!(is_gone, kept_at(key) == 0, "{key}");
+    }
+    assert!((0..2).all(|number| keys.iter().any(|key| kept_at(key) == number)));
+    // Once more.
+    for _ in 0..2 {
+        let outcomes = delete_states(node, &group, None).await.unwrap();
+        assert!(outcomes.values().all(Result::is_ok));
+    }
+    for key in &keys {
+        assert_eq!(state::summary(node, key).await, Ok(None), "{key}");
+    }
+    assert_eq!(delete_group(node, &group).await, Ok(()));
+    let gone = delete_states(node, &group, None).await;
+    assert!(matches!(gone, Err(DeletionFailure::Refused(GroupError::GroupNotFound { .. }))), "{gone:?}");
+    rig.running.stop().await;
+}
+
+/// A node is killed, or a coordinator moves, when the group has written that its states go.
+#[tokio::test]
+async fn a_deletion_that_was_begun_is_carried_out_after_a_start() {
+    let rig = Rig::start().await;
+    let group = group_of(rig.node(), &["jobs"]).await;
+    let key = SharePartitionKey { group: Arc::clone(&group), ..rig.key.clone() };
+    let begun = tell_share_group(rig.node(), &group, ShareEvent::DeleteStates { topics: None }).await;
+    assert!(matches!(begun, Ok(ShareReply::DeleteStates(Ok(_)))), "{begun:?}");
+    assert!(state::summary(rig.node(), &key).await.unwrap().is_some());
+    rig.running.stop().await;
+    let running = start_in(&rig.folder, &SETTINGS).await;
+    let node = running.node();
+    while delete_group(node, &group).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(state::summary(node, &key).await, Ok(None));
+    running.stop().await;
+}
+
+/// As of a coordinator that has moved, or of a node that stood still.
+#[tokio::test]
+async fn states_that_are_made_for_a_group_that_is_gone_are_taken_back() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let key = SharePartitionKey { group: "gone".into(), ..rig.key.clone() };
+    let topics = vec![(key.topic, vec![key.partition])];
+    let late = ShareWork::InitializeStates { group: "gone".into(), generation: 7, topics };
+    GroupCoordinator::perform(Arc::clone(node), 0, GroupWork::Share(late)).await;
+    assert_eq!(state::summary(node, &key).await, Ok(None));
+    rig.running.stop().await;
+}
+
+/// A node that was not told of a deletion.
+#[tokio::test]
+async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
+    let rig = Rig::start().await;
+    let node = rig.node();
+    let delete = |upto| state::ask(node, ShareRequest::Delete { key: rig.key.clone(), upto });
+    for generation in 1..3 {
+        let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+        live.check(node).await;
+        assert!(live.with_core(|_| ()).is_some(), "it is the same");
+        delete(generation).await.unwrap();
+        if generation == 1 {
+            state::initialize(node, &rig.key, 2).await.unwrap();
+        }
+        live.check(node).await;
+        assert!(live.with_core(|_| ()).is_none());
+    }
+    assert!(matches!(node.share.get_or_load(node, &rig.key).await, Err(ShareFailure::NoState)));
+    // It is looked for when somebody asks for it, from time to time.
+    state::initialize(node, &rig.key, 3).await.unwrap();
+    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    delete(3).await.unwrap();
+    live.checked_at.store(i64::MIN, Ordering::Relaxed);
+    while live.with_core(|_| ()).is_some() {
+        let _ = node.share.get_or_load(node, &rig.key).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    rig.running.stop().await;
+}
+
 #[tokio::test]
 async fn only_committed_records_where_only_those_count() {
     let rig = Rig::start().await;
@@ -140,7 +291,10 @@ async fn only_committed_records_where_only_those_count() {
     assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
     // Another group takes everything as it comes, but for the markers.
     let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
-    state::reset(node, &other, Offset(0)).await.unwrap();
+    let missing = state::reset(node, &other, 1, Offset(0)).await;
+    assert_eq!(missing, Err(StateFailure::Refused(ShareStateError::NotInitialized)));
+    state::initialize(node, &other, 1).await.unwrap();
+    state::reset(node, &other, 1, Offset(0)).await.unwrap();
     let live = node.share.get_or_load(node, &other).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 3), (4, 4)]);
     rig.running.stop().await;
@@ -153,26 +307,28 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
     let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     rig.produce(None, 3).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
-    state::reset(node, &rig.key, Offset(1)).await.unwrap();
+    state::reset(node, &rig.key, 1, Offset(1)).await.unwrap();
     let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
     let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
     assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
     let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
     // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
-    let request = tailrace_coordination::share::ShareRequest::Delete { key: rig.key.clone() };
+    let request = ShareRequest::Delete { key: rig.key.clone(), upto: 1 };
     state::ask(node, request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
     live.acknowledge(node, &rig.settings(false), "m", &said).unwrap();
     assert!(live.keep(node).kept().await.is_err(), "nobody may be told that it was accepted");
     let gone = node.share.get_or_load(node, &rig.key).await;
     assert!(matches!(gone, Err(ShareFailure::NoState)));
-    state::initialize(node, &rig.key).await.unwrap();
+    state::initialize(node, &rig.key, 2).await.unwrap();
     let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
-    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), std::slice::from_ref(&rig.key));
-    state::delete_group(node, "g").await.unwrap();
-    assert_eq!(state::partitions_of(node, &"g".into()).await.unwrap(), []);
+    for _ in 0..2 {
+        assert_eq!(state::delete(node, std::slice::from_ref(&rig.key), 2).await, [Ok(())]);
+        assert_eq!(state::summary(node, &rig.key).await, Ok(None));
+    }
+    assert_eq!(live.with_core(|_| ()), None);
     rig.running.stop().await;
 }
 
@@ -286,7 +442,7 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     let node = rig.node();
     rig.produce(None, 3).await;
     let old = node.share.get_or_load(node, &rig.key).await.unwrap();
-    state::reset(node, &rig.key, Offset(0)).await.unwrap();
+    state::reset(node, &rig.key, 1, Offset(0)).await.unwrap();
     assert_eq!(old.with_core(|_| ()), None, "its state was set anew");
     let live = node.share.get_or_load(node, &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);

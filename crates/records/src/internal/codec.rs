@@ -267,6 +267,9 @@ impl<'a> FieldReader<'a> {
     }
 }
 
+/// The tagged field of ours in Kafka's records of share groups: far from the tags that Kafka gives, which count from 0.
+pub(crate) const GENERATION_TAG: u32 = 10_000;
+
 /// Writes one tagged field.
 pub(crate) type WriteField<'a> = &'a dyn Fn(&mut FieldWriter);
 

@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 
-use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout};
+use super::codec::{FieldReader, FieldWriter, GENERATION_TAG, InternalRecordError, Layout};
 use super::consumer_group::{
     TopicPartitionsById, TopicUuid, read_nullable, read_partitions, read_strings, value_reader, value_writer,
     write_numbers, write_partitions, write_strings,
@@ -244,6 +244,8 @@ pub struct ShareGroupStatePartitions {
     pub initialized: Vec<NamedTopicPartitions>,
     /// Topics, by id and name, whose state is being deleted.
     pub deleting: Vec<(TopicUuid, String)>,
+    /// In which generation of the group's states it makes them; 0 where that is not known. A tagged field of ours, which Kafka skips.
+    pub generation: i64,
 }
 
 impl ShareGroupStatePartitions {
@@ -253,7 +255,7 @@ impl ShareGroupStatePartitions {
     /// Truncated, not UTF-8, or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = value_reader(bytes, "a share group's state partitions")?;
-        let this = Self {
+        let mut this = Self {
             initializing: reader.array("initializing topics", read_named)?,
             initialized: reader.array("initialized topics", read_named)?,
             deleting: reader.array("deleting topics", |reader| {
@@ -261,8 +263,14 @@ impl ShareGroupStatePartitions {
                 reader.skip_tagged()?;
                 Ok(topic)
             })?,
+            generation: 0,
         };
-        reader.skip_tagged()?;
+        reader.tagged(|tag, field| {
+            if tag == GENERATION_TAG {
+                this.generation = field.i64("generation")?;
+            }
+            Ok(())
+        })?;
         Ok(this)
     }
 
@@ -273,7 +281,12 @@ impl ShareGroupStatePartitions {
         writer.array(self.deleting.iter(), |writer, (topic, name)| {
             writer.uuid(*topic).string(name).no_tags();
         });
-        writer.no_tags();
+        match self.generation {
+            0 => writer.no_tags(),
+            generation => writer.tags(&[(GENERATION_TAG, &|field: &mut FieldWriter| {
+                field.i64(generation);
+            })]),
+        };
         writer.finish()
     }
 }
@@ -354,8 +367,14 @@ mod tests {
             initializing: vec![named.clone()],
             initialized: vec![NamedTopicPartitions { partitions: vec![], ..named }],
             deleting: vec![([2; 16], "old".to_owned())],
+            generation: 0,
         };
+        let plain = state.encode();
+        assert_eq!(ShareGroupStatePartitions::decode(&plain).as_ref(), Ok(&state));
+        every_cut_fails(&plain, ShareGroupStatePartitions::decode);
+        let state = ShareGroupStatePartitions { generation: 7, ..state };
         let bytes = state.encode();
+        assert_eq!(bytes.len(), plain.len() + 2 + 1 + 8, "the tag, its size, the number");
         assert_eq!(ShareGroupStatePartitions::decode(&bytes), Ok(state));
         every_cut_fails(&bytes, ShareGroupStatePartitions::decode);
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::codec::{FieldReader, FieldWriter, InternalRecordError, Layout, WriteField};
+use super::codec::{FieldReader, FieldWriter, GENERATION_TAG, InternalRecordError, Layout, WriteField};
 
 /// Version of a key, which is the kind of its record.
 const SNAPSHOT: i16 = 0;
@@ -65,6 +65,8 @@ pub struct ShareSnapshotValue {
     pub write_timestamp: i64,
     /// What is known of offsets from the start on.
     pub state_batches: Vec<ShareStateBatch>,
+    /// In which generation of the group's states it was made; 0 where that is not known. A tagged field of ours, which Kafka skips.
+    pub generation: i64,
 }
 
 /// What changed since a snapshot.
@@ -131,27 +133,36 @@ fn read_batches(reader: &mut FieldReader<'_>) -> Result<Vec<ShareStateBatch>, In
     })
 }
 
-/// The only tagged field of both values, left out when it has its default.
-fn write_tags(writer: &mut FieldWriter, delivery_complete_count: i32) {
-    let field: WriteField<'_> = &|field| {
+/// The tagged fields of both values, left out when they have their defaults.
+fn write_tags(writer: &mut FieldWriter, delivery_complete_count: i32, generation: i64) {
+    let count: WriteField<'_> = &|field| {
         field.i32(delivery_complete_count);
     };
-    if delivery_complete_count == DELIVERY_COMPLETE_COUNT_UNKNOWN {
-        writer.no_tags();
-    } else {
-        writer.tags(&[(0, field)]);
+    let ours: WriteField<'_> = &|field| {
+        field.i64(generation);
+    };
+    let mut fields = Vec::new();
+    if delivery_complete_count != DELIVERY_COMPLETE_COUNT_UNKNOWN {
+        fields.push((0, count));
     }
+    if generation != 0 {
+        fields.push((GENERATION_TAG, ours));
+    }
+    writer.tags(&fields);
 }
 
-fn read_tags(reader: &mut FieldReader<'_>) -> Result<i32, InternalRecordError> {
-    let mut count = DELIVERY_COMPLETE_COUNT_UNKNOWN;
+/// The delivery complete count, and the generation.
+fn read_tags(reader: &mut FieldReader<'_>) -> Result<(i32, i64), InternalRecordError> {
+    let (mut count, mut generation) = (DELIVERY_COMPLETE_COUNT_UNKNOWN, 0);
     reader.tagged(|tag, field| {
-        if tag == 0 {
-            count = field.i32("DeliveryCompleteCount")?;
+        match tag {
+            0 => count = field.i32("DeliveryCompleteCount")?,
+            GENERATION_TAG => generation = field.i64("generation")?,
+            _ => {}
         }
         Ok(())
     })?;
-    Ok(count)
+    Ok((count, generation))
 }
 
 impl ShareSnapshotValue {
@@ -161,7 +172,7 @@ impl ShareSnapshotValue {
         writer.i32(self.snapshot_epoch).i32(self.state_epoch).i32(self.leader_epoch).i64(self.start_offset);
         writer.i64(self.create_timestamp).i64(self.write_timestamp);
         write_batches(&mut writer, &self.state_batches);
-        write_tags(&mut writer, self.delivery_complete_count);
+        write_tags(&mut writer, self.delivery_complete_count, self.generation);
         writer.finish()
     }
 
@@ -181,8 +192,9 @@ impl ShareSnapshotValue {
             create_timestamp: reader.i64("CreateTimestamp")?,
             write_timestamp: reader.i64("WriteTimestamp")?,
             state_batches: read_batches(&mut reader)?,
+            generation: 0,
         };
-        value.delivery_complete_count = read_tags(&mut reader)?;
+        (value.delivery_complete_count, value.generation) = read_tags(&mut reader)?;
         Ok(value)
     }
 }
@@ -193,7 +205,7 @@ impl ShareUpdateValue {
         let mut writer = FieldWriter::new(0, Layout::Flexible);
         writer.i32(self.snapshot_epoch).i32(self.leader_epoch).i64(self.start_offset);
         write_batches(&mut writer, &self.state_batches);
-        write_tags(&mut writer, self.delivery_complete_count);
+        write_tags(&mut writer, self.delivery_complete_count, 0);
         writer.finish()
     }
 
@@ -211,7 +223,7 @@ impl ShareUpdateValue {
             delivery_complete_count: DELIVERY_COMPLETE_COUNT_UNKNOWN,
             state_batches: read_batches(&mut reader)?,
         };
-        value.delivery_complete_count = read_tags(&mut reader)?;
+        (value.delivery_complete_count, _) = read_tags(&mut reader)?;
         Ok(value)
     }
 }
@@ -238,6 +250,7 @@ mod tests {
             create_timestamp: 6,
             write_timestamp: 7,
             state_batches: vec![batch()],
+            generation: 0,
         }
     }
 
@@ -285,7 +298,8 @@ mod tests {
         assert_eq!(ShareStateKey::decode(&key.encode()), Ok(key));
         let plain = snapshot(DELIVERY_COMPLETE_COUNT_UNKNOWN);
         assert_eq!(hex(&plain.encode()), SNAPSHOT_PLAIN);
-        for value in [plain, snapshot(5)] {
+        let ours = ShareSnapshotValue { generation: 1 << 40, ..snapshot(5) };
+        for value in [plain, snapshot(5), ours] {
             assert_eq!(ShareSnapshotValue::decode(&value.encode()), Ok(value));
         }
         let update = ShareUpdateValue {
@@ -301,7 +315,7 @@ mod tests {
 
     #[test]
     fn every_cut_is_an_error() {
-        let bytes = snapshot(5).encode();
+        let bytes = ShareSnapshotValue { generation: 9, ..snapshot(5) }.encode();
         for cut in 0..bytes.len() {
             assert!(ShareSnapshotValue::decode(&bytes[..cut]).is_err(), "cut at {cut}");
         }

@@ -97,6 +97,7 @@ fn share_groups() {
         initializing: vec![named],
         initialized: vec![],
         deleting: vec![(TOPIC, text("old"))],
+        generation: 0,
     };
     let expected = "0000020102030405060708090a0b0c0d0e0f10056a6f627304000000000000000100000002000102010203\
                     0405060708090a0b0c0d0e0f10046f6c640000";

@@ -17,10 +17,10 @@ use tailrace_kafka_wire::messages::incremental_alter_configs_request::{
 };
 use tailrace_kafka_wire::messages::share_fetch_response::PartitionData;
 use tailrace_kafka_wire::messages::{
-    AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, DeleteShareGroupOffsetsRequest,
-    DeleteTopicsRequest, DescribeShareGroupOffsetsRequest, IncrementalAlterConfigsRequest,
-    ShareAcknowledgeRequest, ShareFetchRequest, ShareFetchResponse, ShareGroupDescribeRequest,
-    ShareGroupHeartbeatRequest, share_acknowledge_request, share_fetch_request,
+    AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse, DeleteGroupsRequest,
+    DeleteShareGroupOffsetsRequest, DeleteTopicsRequest, DescribeShareGroupOffsetsRequest,
+    IncrementalAlterConfigsRequest, ShareAcknowledgeRequest, ShareFetchRequest, ShareFetchResponse,
+    ShareGroupDescribeRequest, ShareGroupHeartbeatRequest, share_acknowledge_request, share_fetch_request,
 };
 use tailrace_kafka_wire::{ErrorCode, Records};
 use tailrace_records::{BatchBuilder, BatchOptions, DecodedBatch, split_batches};
@@ -668,6 +668,59 @@ async fn offsets_are_described_altered_and_deleted() {
     let answer = &again.responses[0];
     assert_eq!((again.error_code, error(answer.error_code)), (0, ErrorCode::UnknownTopicOrPartition));
     assert_eq!(answer.error_message.as_deref(), Some("There is no offset information to delete."));
+}
+
+async fn delete_group(client: &mut Client, group: &str) -> ErrorCode {
+    let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()], ..Default::default() };
+    error(client.call(2, &request).await.results[0].error_code)
+}
+
+/// What a group had is gone with it. Also over a kill -9.
+#[tokio::test]
+async fn a_group_that_is_deleted_and_made_again_gets_every_record() {
+    let (mut server, mut client, topic) = rig(LONG).await;
+    client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
+    for round in 0..3 {
+        let mut anna = Member::new(&server, "anna", topic).await;
+        assert_eq!(anna.fetch(0).await, [(0, 4, 1)], "round {round}");
+        assert_eq!(anna.say(&[(0, 4, &[ACCEPT])]).await, ErrorCode::None);
+        assert_eq!(anna.fetch(0).await, []);
+        assert_eq!(anna.say_at(-1, &[]).await, ErrorCode::None);
+        assert_eq!(describe(&mut client, GROUP).await, [(0, 5, 0)]);
+        assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::None);
+        assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::GroupIdNotFound);
+        assert_eq!(describe(&mut client, GROUP).await, []);
+        if round == 1 {
+            server.restart().await;
+            client = server.connect().await;
+        }
+        join_and_leave(&mut client, topic).await;
+    }
+    let mut copy = server.crashed_copy().await;
+    let mut ben = Member::new(&copy, "ben", topic).await;
+    assert_eq!(ben.fetch(0).await, [(0, 4, 1)]);
+    copy.stop().await;
+}
+
+#[tokio::test]
+async fn a_group_with_a_member_keeps_its_states() {
+    let (server, mut client, topic) = rig(LONG).await;
+    client.produce("jobs", 0, &[1, 2]).await;
+    let mut anna = Member::new(&server, "anna", topic).await;
+    assert_eq!(anna.fetch(0).await, [(0, 1, 1)]);
+    assert_eq!(anna.say(&[(0, 0, &[ACCEPT])]).await, ErrorCode::None);
+    let beat = |member_epoch| ShareGroupHeartbeatRequest {
+        group_id: GROUP.to_owned(),
+        member_id: "anna".to_owned(),
+        member_epoch,
+        subscribed_topic_names: (member_epoch == 0).then(|| vec!["jobs".to_owned()]),
+        ..Default::default()
+    };
+    assert_eq!(client.call(1, &beat(0)).await.error_code, 0);
+    assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::NonEmptyGroup);
+    assert_eq!(describe(&mut client, GROUP).await, [(0, 1, 1)], "nothing has happened to it");
+    assert_eq!(client.call(1, &beat(-1)).await.error_code, 0);
+    assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::None);
 }
 
 /// As Kafka 4.3.1 does: a group that does not exist is made, without members, if one of the topics exists.

@@ -110,6 +110,8 @@ pub(super) struct History {
     accepted: BTreeMap<i64, Option<u64>>,
     /// How many acceptances were answered.
     acceptances: u64,
+    /// Offsets of the output that another share group may have accepted since it was last deleted.
+    successor: BTreeSet<i64>,
     /// What the processor did with its position.
     pub(super) copies: Copies,
     /// How often what happened.
@@ -317,9 +319,28 @@ impl History {
         }
     }
 
-    /// True if the share group may have accepted a record.
+    /// A share group was deleted: the next one of its name begins at the beginning.
+    pub(super) fn successor_begins(&mut self) {
+        self.successor.clear();
+    }
+
+    /// That one may have accepted records.
+    pub(super) fn successor_accepted(&mut self, offsets: RangeInclusive<i64>) {
+        self.successor.extend(offsets);
+    }
+
+    /// True if both share groups may have accepted a record.
     pub(super) fn may_have_accepted(&self, offset: i64) -> bool {
-        self.accepted.contains_key(&offset)
+        self.accepted.contains_key(&offset) && self.successor.contains(&offset)
+    }
+
+    /// Up to which offset the share groups have accepted all records from the first on, for people.
+    fn shared(&self) -> [Option<i64>; 2] {
+        let first = self.accepted.keys().chain(&self.successor).min().copied();
+        let run = |has: &dyn Fn(i64) -> bool| {
+            first.map(|first| (first..).find(|offset| !has(*offset)).unwrap_or(first))
+        };
+        [run(&|offset| self.accepted.contains_key(&offset)), run(&|offset| self.successor.contains(&offset))]
     }
 
     /// How many partitions somebody owns.
@@ -339,9 +360,10 @@ impl History {
     /// How far clients are.
     pub(super) fn state(&self) -> String {
         let (busy, ended, listening) = (self.busy, &self.at_the_end, &self.listening);
-        let owners = &self.owners;
+        let (owners, shared) = (&self.owners, self.shared());
         format!(
-            "{busy} clients are busy, acknowledged at the end {ended:?}, listening {listening:?}, owners {owners:?}"
+            "{busy} clients are busy, acknowledged at the end {ended:?}, listening {listening:?}, owners {owners:?}, \
+             shared without a gap to {shared:?}"
         )
     }
 

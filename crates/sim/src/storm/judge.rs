@@ -64,7 +64,7 @@ pub(super) fn are_old_copies_complete(computers: &[Computer]) -> bool {
         && all.iter().all(|bounds| Some(bounds.end(Isolation::LogEnd)) >= committed)
 }
 
-/// True if the share group has accepted all records of the output that it can see.
+/// True if each share group has accepted all records of the output that it can see: the one that was deleted and made again, since then.
 pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
     let log = computers.iter().find_map(|computer| {
         let topic = computer.node()?.topics().by_name(OUT_TOPIC)?;

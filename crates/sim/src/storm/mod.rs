@@ -68,6 +68,8 @@ pub const RARE: [&str; 52] = [
     "a damaged segment was mended",
     "a disk was lost",
     "a disk was nearly full",
+    "a group with a member was not deleted",
+    "a group with offsets was deleted",
     "a leader told how far it has committed",
     "a link was slow",
     "a leader was cut off right after its election",
@@ -84,6 +86,7 @@ pub const RARE: [&str; 52] = [
     "a relaxed topic",
     "a record was heard",
     "a replica was elected",
+    "a share group was deleted",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",
@@ -98,6 +101,7 @@ pub const RARE: [&str; 52] = [
     "bits rotted",
     "nodes with one thread of each kind, and hardly any room",
     "nothing was known of a batch",
+    "offsets of a share group were deleted",
     "old records were deleted",
     "operations of a disk failed",
     "preferred leaders were elected",
@@ -250,7 +254,7 @@ impl Storm {
             all_have_written && history.all_have_finished()
         })?;
         self.site.universe.run_for(HEARD_WITHIN);
-        self.wait("a share group has accepted all records", WHOLE_WITHIN, |storm| {
+        self.wait("the share groups have accepted all records", WHOLE_WITHIN, |storm| {
             judge::is_all_shared(&storm.site.computers, &storm.history.lock())
         })?;
         self.wait("the replicas are equal, and no transaction is open", WHOLE_WITHIN, |storm| {

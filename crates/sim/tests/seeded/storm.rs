@@ -16,13 +16,15 @@ const DAILY: u64 = 4;
 const STORM_MS: u64 = 3_000;
 
 /// What the judge compares: where none of it happened, there was nothing to be wrong.
-const JUDGED: [&str; 10] = [
+const JUDGED: [&str; 12] = [
     "a batch was acknowledged",
+    "a group with offsets was deleted",
     "a message was heard",
     "a message was heard by a queue group",
     "a processor's transaction was committed",
     "a reader passed over an aborted batch",
     "a record was heard",
+    "a share group was deleted",
     "a transaction was committed",
     "an assignment was taken",
     "an offset was committed",

@@ -42,7 +42,7 @@ impl GroupCoordinator {
         // What a share group has read is kept elsewhere.
         let vain = group.is_some_and(|group| group.is_empty() && !matches!(group, Group::Share(_)));
         if vain && !self.offsets.has_any(id) && !self.is_awaited(id) {
-            self.remove_group(id, moment, effects);
+            self.remove_group(id, effects);
         }
     }
 

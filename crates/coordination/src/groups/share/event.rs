@@ -1,9 +1,11 @@
 //! Requests of the share protocol, their answers, what a group wants done, and what else can happen to it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tailrace_types::TopicId;
 
+use super::states::StateDeletion;
 use crate::groups::assignors::Partitions;
 use crate::groups::error::GroupError;
 use crate::groups::member::{ClientIdentity, HeartbeatAnswer};
@@ -17,15 +19,35 @@ pub enum ShareEvent {
     Heartbeat(ShareHeartbeat),
     /// Everything about the group (ShareGroupDescribe).
     Describe,
-    /// States that were asked for are there ([`ShareWork::InitializeStates`]), or were made by an administrator who set offsets.
-    StatesInitialized(Vec<(TopicId, Vec<i32>)>),
-    /// States of whole topics are being deleted by an administrator: the topics are not assigned until they have states
-    /// again. Refused while the group has members.
-    StatesDeleted(Vec<TopicId>),
+    /// States that were asked for are there ([`ShareWork::InitializeStates`], [`ShareEvent::Open`]). Those of an earlier generation do not
+    /// count: they are asked for again, or nobody wants them any more.
+    StatesInitialized {
+        /// In which generation they were asked for.
+        generation: i64,
+        /// The partitions, by topic.
+        topics: Vec<(TopicId, Vec<i32>)>,
+    },
+    /// An administrator deletes the states of these topics, of all if there are none here: from here on they count no more, and the topics
+    /// are not assigned until they have states again. Refused while the group has members. What is answered has to be deleted from the
+    /// share coordinators, then told by [`ShareEvent::StatesDeleted`].
+    DeleteStates {
+        /// `None`: all.
+        topics: Option<Vec<TopicId>>,
+    },
+    /// States of these topics are gone from the share coordinators ([`ShareEvent::DeleteStates`], [`ShareWork::DeleteStates`]).
+    StatesDeleted {
+        /// Up to which generation.
+        upto: i64,
+        /// All partitions of these topics.
+        topics: Vec<TopicId>,
+    },
     /// An administrator sets offsets: the group must have no members. One that does not exist is made, without members, if `make` says so.
-    Opened {
+    /// Partitions without a state are asked for: who sets the offsets makes them, and tells by [`ShareEvent::StatesInitialized`].
+    Open {
         /// Whether it is made.
         make: bool,
+        /// Whose offsets are to be set.
+        topics: Vec<(TopicId, Vec<i32>)>,
     },
     /// The partitions of the group that have a state.
     InitializedStates,
@@ -38,23 +60,38 @@ pub enum ShareReply {
     Heartbeat(Result<HeartbeatAnswer, GroupError>),
     /// To [`ShareEvent::Describe`].
     Describe(Result<ShareDescription, GroupError>),
-    /// To [`ShareEvent::StatesInitialized`], [`ShareEvent::StatesDeleted`] and [`ShareEvent::Opened`].
+    /// To [`ShareEvent::StatesInitialized`] and [`ShareEvent::StatesDeleted`].
     StatesChanged(Result<(), GroupError>),
+    /// To [`ShareEvent::DeleteStates`].
+    DeleteStates(Result<StateDeletion, GroupError>),
+    /// To [`ShareEvent::Open`].
+    Open(Result<OpenedStates, GroupError>),
     /// To [`ShareEvent::InitializedStates`].
     InitializedStates(Result<Partitions, GroupError>),
+}
+
+/// A group whose offsets may be set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenedStates {
+    /// The generation of its states.
+    pub generation: i64,
+    /// Which of the partitions have no state yet.
+    pub missing: BTreeSet<(TopicId, i32)>,
+    /// Topics whose offsets cannot be set yet: their states are being deleted.
+    pub deleting: Vec<TopicId>,
 }
 
 /// What a share group wants done elsewhere.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShareWork {
-    /// The share coordinator shall make states (`ShareRequest::Initialize`, without a start) and tell the group by
+    /// The share coordinator shall make states (`ShareRequest::Initialize`) and tell the group by
     /// [`ShareEvent::StatesInitialized`]. What it does not tell of is asked for again after
     /// `group.share.initialize.retry.interval.ms`.
     InitializeStates {
         /// The group.
         group: Arc<str>,
-        /// The epoch of the states.
-        state_epoch: i32,
+        /// The generation of the states.
+        generation: i64,
         /// The partitions, by topic.
         topics: Vec<(TopicId, Vec<i32>)>,
     },
@@ -65,10 +102,13 @@ pub enum ShareWork {
         /// The member.
         member: Arc<str>,
     },
-    /// The group is gone, and so shall its states be (`ShareRequest::GroupDeleted`).
+    /// The share coordinator shall delete states (`ShareRequest::Delete`): somebody began that, and did not tell that it is done. Then the
+    /// group is told by [`ShareEvent::StatesDeleted`].
     DeleteStates {
         /// The group.
         group: Arc<str>,
+        /// Which.
+        deletion: StateDeletion,
     },
 }
 

@@ -1,15 +1,16 @@
 //! The state of a share group, and the changes of it. Every change is a record, and replaying a record is the same change.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use tailrace_metadata::MetadataImage;
 use tailrace_records::internal::{
-    NamedTopicPartitions, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
-    ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
+    ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
+    TargetAssignmentMember, TargetAssignmentMetadata,
 };
-use tailrace_types::{TimestampMs, TopicId, take_off};
+use tailrace_types::{TimestampMs, take_off};
 
+use super::states::States;
 use crate::coordinator::CoordinatorRecord;
 use crate::groups::assignors::Partitions;
 use crate::groups::journal::Journal;
@@ -28,16 +29,6 @@ pub(crate) struct Member {
     pub(super) alive_until: Option<TimestampMs>,
 }
 
-/// The state of a topic's share-partitions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TopicStates {
-    pub(super) name: String,
-    /// Partitions that have a state.
-    pub(super) initialized: BTreeSet<i32>,
-    /// Partitions whose state was asked for, and when; not before a restart.
-    pub(super) asked: BTreeMap<i32, TimestampMs>,
-}
-
 /// A share group.
 #[derive(Debug, Default)]
 pub(crate) struct ShareGroup {
@@ -54,7 +45,7 @@ pub(crate) struct ShareGroup {
     pub(super) targets: BTreeMap<Arc<str>, Partitions>,
     /// How many members subscribe to each name.
     pub(super) names: BTreeMap<String, usize>,
-    pub(super) states: BTreeMap<TopicId, TopicStates>,
+    pub(super) states: States,
     /// True if states have come that may not be assigned yet.
     pub(super) has_fresh_states: bool,
     /// The metadata that was last compared with what the group reads.
@@ -76,7 +67,7 @@ fn record(
 impl ShareGroup {
     /// True if it was made for somebody who did not come in.
     pub(super) fn is_blank(&self) -> bool {
-        self.epoch == 0 && self.members.is_empty() && self.states.is_empty()
+        self.epoch == 0 && self.members.is_empty() && !self.states.are_left()
     }
 
     pub(super) fn set_details(
@@ -153,12 +144,12 @@ impl ShareGroup {
         (self.epoch, self.metadata_hash) = (epoch, metadata_hash);
     }
 
-    /// Says which share-partitions have states and which were asked for.
-    pub(super) fn set_states(&mut self, states: BTreeMap<TopicId, TopicStates>, journal: &mut Journal<'_>) {
+    /// Says which share-partitions have states, which were asked for, and which are being deleted.
+    pub(super) fn set_states(&mut self, states: States, journal: &mut Journal<'_>) {
         record(
             journal,
             |group| ShareGroupKey::StatePartitions { group },
-            || Some(states_to_record(&states).encode()),
+            || Some(states.to_record().encode()),
         );
         self.states = states;
     }
@@ -186,7 +177,11 @@ impl ShareGroup {
     }
 
     /// The records that make the group unknown.
+    ///
+    /// # Panics
+    /// If states are left: nobody would know of them any more.
     pub(crate) fn tombstones(&self, id: &Arc<str>) -> Vec<CoordinatorRecord> {
+        assert!(!self.has_states(), "a share group goes after its states");
         let journal = &mut Journal::new(id);
         let name = |member: &Arc<str>| (**member).to_owned();
         for member in self.members.keys() {
@@ -209,27 +204,14 @@ impl ShareGroup {
         if self.members.is_empty() { GroupState::Empty } else { GroupState::Stable }
     }
 
+    /// True if a share coordinator may keep something for it: it cannot go yet.
+    pub(crate) fn has_states(&self) -> bool {
+        self.states.are_left()
+    }
+
     /// The partitions that have a state.
     pub(super) fn initialized_partitions(&self) -> Partitions {
-        let states = self.states.iter().filter(|(_, states)| !states.initialized.is_empty());
+        let states = self.states.topics.iter().filter(|(_, states)| !states.initialized.is_empty());
         states.map(|(topic, states)| (*topic, states.initialized.iter().copied().collect())).collect()
-    }
-}
-
-fn states_to_record(states: &BTreeMap<TopicId, TopicStates>) -> ShareGroupStatePartitions {
-    let named = |topic: &TopicId, states: &TopicStates, partitions: Vec<i32>| {
-        let name = states.name.clone();
-        (!partitions.is_empty()).then_some(NamedTopicPartitions { topic: topic.0, name, partitions })
-    };
-    let asked = states
-        .iter()
-        .filter_map(|(topic, states)| named(topic, states, states.asked.keys().copied().collect()));
-    let initialized = states
-        .iter()
-        .filter_map(|(topic, states)| named(topic, states, states.initialized.iter().copied().collect()));
-    ShareGroupStatePartitions {
-        initializing: asked.collect(),
-        initialized: initialized.collect(),
-        deleting: Vec::new(),
     }
 }

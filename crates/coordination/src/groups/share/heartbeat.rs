@@ -6,8 +6,10 @@ use std::sync::Arc;
 use tailrace_records::internal::ShareGroupMember;
 use tailrace_types::{TimestampMs, TopicId};
 
+use super::event::OpenedStates;
 use super::event::{ShareHeartbeat, ShareTimer, ShareWork};
 use super::group::{Member, ShareGroup};
+use super::states::{StateDeletion, States};
 use crate::coordinator::{CoordinatorRecord, Moment};
 use crate::groups::assignors::{AssignmentMember, AssignmentTask, Partitions, assign_shares};
 use crate::groups::error::GroupError;
@@ -108,6 +110,7 @@ impl<'a> Turn<'a> {
         for member in self.group.members.keys().cloned().collect::<Vec<_>>() {
             self.keep_alive(&member);
         }
+        self.delete_again();
     }
 
     /// A member joins or stays. Nothing has changed if it is refused.
@@ -125,6 +128,7 @@ impl<'a> Turn<'a> {
             self.group.set_details(id, details, &mut self.journal);
         }
         self.drop_states_of_deleted_topics();
+        self.delete_again();
         let is_new = self.group.epoch == 0;
         let has_more = std::mem::take(&mut self.group.has_fresh_states) && self.has_unassigned_states();
         self.bump_if(is_new || changed || has_more);
@@ -197,7 +201,7 @@ impl<'a> Turn<'a> {
     fn assignable(&self) -> Partitions {
         let topics = self.group.names.keys().filter_map(|name| self.moment.image.topic(name));
         let states = topics.filter_map(|topic| {
-            let states = self.group.states.get(&topic.id)?;
+            let states = self.group.states.topics.get(&topic.id)?;
             let ready = states.initialized.iter().copied().filter(|number| *number < topic.partitions);
             Some((topic.id, ready.collect::<Vec<_>>()))
         });
@@ -227,7 +231,11 @@ impl<'a> Turn<'a> {
         let mut states = None;
         let mut wanted = Vec::new();
         for topic in self.group.names.keys().filter_map(|name| self.moment.image.topic(name)) {
-            let known = self.group.states.get(&topic.id);
+            // What is being deleted is made again when it is gone.
+            if self.group.states.is_deleting(topic.id) {
+                continue;
+            }
+            let known = self.group.states.topics.get(&topic.id);
             let is_missing = |number: &i32| {
                 known.is_none_or(|known| {
                     let asked = known.asked.get(number);
@@ -240,42 +248,54 @@ impl<'a> Turn<'a> {
                 continue;
             }
             let states = states.get_or_insert_with(|| self.group.states.clone());
-            let states = states.entry(topic.id).or_default();
-            topic.name.as_str().clone_into(&mut states.name);
-            states.asked.extend(missing.iter().map(|number| (*number, now)));
+            states.ask(topic, &missing, now, self.moment);
             wanted.push((topic.id, missing));
         }
         if let Some(states) = states {
+            let (group, generation) = (Arc::clone(self.id), states.generation);
             self.group.set_states(states, &mut self.journal);
-            let (group, state_epoch) = (Arc::clone(self.id), self.group.epoch);
-            self.work.push(ShareWork::InitializeStates { group, state_epoch, topics: wanted });
+            self.work.push(ShareWork::InitializeStates { group, generation, topics: wanted });
+        }
+    }
+
+    /// Has states deleted of which somebody began to delete them, and did not tell that they are gone.
+    fn delete_again(&mut self) {
+        if !self.group.states.deletes_some() {
+            return;
+        }
+        let retry = i64::from(self.moment.image.broker().group_share_initialize_retry_interval_ms);
+        let mut states = self.group.states.clone();
+        let Some(deletion) = states.overdue(retry, self.moment) else { return };
+        self.put_states(states);
+        self.work.push(ShareWork::DeleteStates { group: Arc::clone(self.id), deletion });
+    }
+
+    /// Takes over states, and writes them if they are others than before.
+    fn put_states(&mut self, states: States) {
+        if states.to_record() == self.group.states.to_record() {
+            self.group.states = states;
+        } else {
+            self.group.set_states(states, &mut self.journal);
         }
     }
 
     /// The share coordinator forgets the states of a deleted topic by itself.
     fn drop_states_of_deleted_topics(&mut self) {
-        let image = self.moment.image;
-        if self.group.states.keys().all(|topic| image.topic_by_id(*topic).is_some()) {
+        if self.group.states.all_exist_in(self.moment.image) {
             return;
         }
         let mut states = self.group.states.clone();
-        states.retain(|topic, _| image.topic_by_id(*topic).is_some());
+        states.drop_topics_without(self.moment.image);
         self.group.set_states(states, &mut self.journal);
     }
 
     /// States are there.
-    pub(super) fn states_initialized(&mut self, topics: &[(TopicId, Vec<i32>)]) {
-        let mut states = self.group.states.clone();
-        for (topic, partitions) in topics {
-            // The topic may have gone meanwhile.
-            let Some(known) = self.moment.image.topic_by_id(*topic) else { continue };
-            let states = states.entry(*topic).or_default();
-            known.name.as_str().clone_into(&mut states.name);
-            for partition in partitions.iter().filter(|number| (0..known.partitions).contains(*number)) {
-                states.asked.remove(partition);
-                states.initialized.insert(*partition);
-            }
+    pub(super) fn states_initialized(&mut self, generation: i64, topics: &[(TopicId, Vec<i32>)]) {
+        if generation != self.group.states.generation {
+            return;
         }
+        let mut states = self.group.states.clone();
+        states.made(topics, self.moment.image);
         if states != self.group.states {
             self.group.set_states(states, &mut self.journal);
             self.group.has_fresh_states = true;
@@ -283,29 +303,59 @@ impl<'a> Turn<'a> {
     }
 
     /// An administrator sets offsets. A group that was made for that begins without members, and with nothing to assign.
-    pub(super) fn open(&mut self) -> Result<(), GroupError> {
-        if !self.group.members.is_empty() {
-            return Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) });
-        }
+    pub(super) fn open(&mut self, topics: &[(TopicId, Vec<i32>)]) -> Result<OpenedStates, GroupError> {
+        self.refuse_members()?;
         if self.group.is_blank() {
             self.bump_if(true);
             let (epoch, now) = (self.group.epoch, self.moment.now.0);
             self.group.set_target_epoch(epoch, now, &mut self.journal);
         }
-        Ok(())
+        self.delete_again();
+        let mut states = self.group.states.clone();
+        let (mut asked, mut deleting) = (BTreeSet::new(), Vec::new());
+        for (id, partitions) in topics {
+            let Some(topic) = self.moment.image.topic_by_id(*id) else { continue };
+            if states.is_deleting(*id) {
+                deleting.push(*id);
+                continue;
+            }
+            let known = states.topics.get(id);
+            let has_state = |number: &i32| known.is_some_and(|known| known.initialized.contains(number));
+            let is_missing = |number: &i32| (0..topic.partitions).contains(number) && !has_state(number);
+            let missing: Vec<i32> = partitions.iter().copied().filter(is_missing).collect();
+            if !missing.is_empty() {
+                states.ask(topic, &missing, TimestampMs::NONE, self.moment);
+            }
+            asked.extend(missing.into_iter().map(|number| (*id, number)));
+        }
+        let generation = states.generation;
+        self.put_states(states);
+        Ok(OpenedStates { generation, missing: asked, deleting })
     }
 
-    /// States of topics go.
-    pub(super) fn states_deleted(&mut self, topics: &[TopicId]) -> Result<(), GroupError> {
-        if !self.group.members.is_empty() {
-            return Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) });
-        }
+    /// States of topics are to go, those of all if none are named.
+    pub(super) fn delete_states(&mut self, topics: Option<&[TopicId]>) -> Result<StateDeletion, GroupError> {
+        self.refuse_members()?;
+        self.drop_states_of_deleted_topics();
         let mut states = self.group.states.clone();
-        states.retain(|topic, _| !topics.contains(topic));
-        if states != self.group.states {
-            self.group.set_states(states, &mut self.journal);
+        let deletion = states.delete(topics, self.moment);
+        self.put_states(states);
+        Ok(deletion)
+    }
+
+    /// States of topics are gone.
+    pub(super) fn states_deleted(&mut self, upto: i64, topics: &[TopicId]) {
+        let mut states = self.group.states.clone();
+        states.deleted(upto, topics);
+        self.put_states(states);
+    }
+
+    fn refuse_members(&self) -> Result<(), GroupError> {
+        if self.group.members.is_empty() {
+            Ok(())
+        } else {
+            Err(GroupError::NonEmptyGroup { group: Arc::clone(self.id) })
         }
-        Ok(())
     }
 
     /// Makes a new target assignment if there is another epoch and it is time.

@@ -1,15 +1,14 @@
 //! Share groups out of the log.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tailrace_records::internal::{
     InternalRecordError, ShareCurrentMemberAssignment, ShareGroupKey, ShareGroupMember, ShareGroupMetadata,
     ShareGroupStatePartitions, TargetAssignmentMember, TargetAssignmentMetadata,
 };
-use tailrace_types::{TimestampMs, TopicId};
 
-use super::group::{ShareGroup, TopicStates};
+use super::group::ShareGroup;
+use super::states::States;
 use crate::coordinator::ReplayError;
 use crate::groups::GroupCoordinator;
 use crate::groups::consumer::partitions_of_record;
@@ -80,7 +79,7 @@ impl ShareGroup {
                 );
             }
             ShareGroupKey::StatePartitions { .. } => {
-                self.set_states(states_of_record(ShareGroupStatePartitions::decode(value)?), journal);
+                self.set_states(States::of_record(ShareGroupStatePartitions::decode(value)?), journal);
             }
         }
         Ok(())
@@ -99,24 +98,8 @@ impl ShareGroup {
             ShareGroupKey::CurrentMember { member, .. } => {
                 self.forget_current(&member.as_str().into(), journal)
             }
-            ShareGroupKey::StatePartitions { .. } => self.set_states(BTreeMap::new(), journal),
+            ShareGroupKey::StatePartitions { .. } => self.set_states(States::default(), journal),
         }
         false
     }
-}
-
-/// What was asked for before a restart is asked for again at once: it was asked for at no time.
-fn states_of_record(record: ShareGroupStatePartitions) -> BTreeMap<TopicId, TopicStates> {
-    let mut states: BTreeMap<TopicId, TopicStates> = BTreeMap::new();
-    for topic in record.initialized {
-        let known = states.entry(TopicId(topic.topic)).or_default();
-        known.name = topic.name;
-        known.initialized.extend(topic.partitions);
-    }
-    for topic in record.initializing {
-        let known = states.entry(TopicId(topic.topic)).or_default();
-        known.name = topic.name;
-        known.asked.extend(topic.partitions.into_iter().map(|partition| (partition, TimestampMs::NONE)));
-    }
-    states
 }

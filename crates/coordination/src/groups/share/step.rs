@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::event::{ShareEvent, ShareHeartbeat, ShareReply, ShareTimer, ShareWork};
+use tailrace_types::TopicId;
+
+use super::event::{OpenedStates, ShareEvent, ShareHeartbeat, ShareReply, ShareTimer};
 use super::group::ShareGroup;
 use super::heartbeat::{self, Turn};
 use crate::coordinator::{Effects, Moment, Token};
@@ -32,16 +34,22 @@ impl GroupCoordinator {
                 Some(Group::Share(group)) => Ok(group.describe(moment.image)),
                 _ => check_group_id(id, false).and_then(|()| Err(missing())),
             }),
-            ShareEvent::StatesInitialized(topics) => {
-                let changed = self.share_turn(id, moment, effects, |turn| turn.states_initialized(&topics));
+            ShareEvent::StatesInitialized { generation, topics } => {
+                let tell = |turn: &mut Turn<'_>| turn.states_initialized(generation, &topics);
+                let changed = self.share_turn(id, moment, effects, tell);
                 ShareReply::StatesChanged(changed.ok_or_else(missing))
             }
-            ShareEvent::StatesDeleted(topics) => {
-                let changed = self.share_turn(id, moment, effects, |turn| turn.states_deleted(&topics));
-                ShareReply::StatesChanged(changed.unwrap_or_else(|| Err(missing())))
+            ShareEvent::DeleteStates { topics } => {
+                let delete = |turn: &mut Turn<'_>| turn.delete_states(topics.as_deref());
+                let begun = self.share_turn(id, moment, effects, delete);
+                ShareReply::DeleteStates(begun.unwrap_or_else(|| Err(missing())))
             }
-            ShareEvent::Opened { make } => {
-                ShareReply::StatesChanged(self.open_share_group(id, make, moment, effects))
+            ShareEvent::StatesDeleted { upto, topics } => {
+                let changed = self.share_turn(id, moment, effects, |turn| turn.states_deleted(upto, &topics));
+                ShareReply::StatesChanged(changed.ok_or_else(missing))
+            }
+            ShareEvent::Open { make, topics } => {
+                ShareReply::Open(self.open_share_group(id, make, &topics, moment, effects))
             }
             ShareEvent::InitializedStates => ShareReply::InitializedStates(match self.groups.get(id) {
                 Some(Group::Share(group)) => Ok(group.initialized_partitions()),
@@ -94,18 +102,19 @@ impl GroupCoordinator {
         &mut self,
         id: &Arc<str>,
         make: bool,
+        topics: &[(TopicId, Vec<i32>)],
         moment: &Moment<'_>,
         effects: &mut Effects<Self>,
-    ) -> Result<(), GroupError> {
+    ) -> Result<OpenedStates, GroupError> {
         check_group_id(id, false)?;
         if make {
             self.close_if_blank(id, moment, effects);
             let fresh = || Group::Share(ShareGroup::default());
             self.groups.entry(Arc::clone(id)).or_insert_with(fresh);
         } else if !self.groups.contains_key(id) {
-            return Ok(());
+            return Ok(OpenedStates::default());
         }
-        self.share_turn(id, moment, effects, |turn| turn.open()).unwrap_or_else(|| Err(not_found(id)))
+        self.share_turn(id, moment, effects, |turn| turn.open(topics)).unwrap_or_else(|| Err(not_found(id)))
     }
 
     /// One decision about a group that is there, and what follows from it.
@@ -142,18 +151,8 @@ impl GroupCoordinator {
         });
     }
 
-    /// An empty share group was deleted; its tombstones are written.
-    pub(in crate::groups) fn share_group_removed(
-        &mut self,
-        id: &Arc<str>,
-        _group: &ShareGroup,
-        _moment: &Moment<'_>,
-        effects: &mut Effects<Self>,
-    ) {
-        effects.work.push(GroupWork::Share(ShareWork::DeleteStates { group: Arc::clone(id) }));
-    }
-
-    /// Members of a group that was replayed get a fresh session. States that were asked for are asked for again.
+    /// Members of a group that was replayed get a fresh session. States that were asked for are asked for again, and those that were to be
+    /// deleted are deleted.
     pub(in crate::groups) fn share_loaded(
         &mut self,
         id: &Arc<str>,

@@ -109,7 +109,7 @@ fn member_name(member: u8) -> Arc<str> {
 impl World {
     fn new() -> Self {
         let mut rig = Rig::new(3);
-        let made = rig.ask(ShareRequest::Initialize { key: key(), state_epoch: 0, start: None });
+        let made = rig.ask(ShareRequest::Initialize { key: key(), generation: 1 });
         made.expect("it is made");
         let mut world = Self {
             rig,
@@ -224,7 +224,7 @@ impl World {
     fn save(&mut self) {
         while let Some(write) = self.partition.take_unsaved() {
             let (state_epoch, leader_epoch) = (self.state_epoch, 0);
-            let request = ShareRequest::Write { key: key(), state_epoch, leader_epoch, write };
+            let request = ShareRequest::Write { key: key(), generation: 1, state_epoch, leader_epoch, write };
             assert_eq!(self.rig.ask(request), Ok(ShareAnswer::Done));
         }
         self.confirmed.append(&mut self.waiting);

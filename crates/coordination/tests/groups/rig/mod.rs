@@ -5,14 +5,15 @@ pub(crate) mod show;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tailrace_coordination::coordinator::{
-    Coordinator, CoordinatorRecord, Effects, Moment, Replayed, Token, TransactionalProducer,
+    Coordinator, CoordinatorRecord, Effects, Generations, Moment, Replayed, Token, TransactionalProducer,
 };
 use tailrace_coordination::groups::{GroupCoordinator, GroupEvent};
 use tailrace_metadata::{Command, Controller, CreateTopic, Requester, TopicRef};
-use tailrace_types::{Offset, TimestampMs, TopicId};
+use tailrace_types::{LeaderEpoch, Offset, TimestampMs, TopicId};
 
 /// What a coordinator's partition holds.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub(crate) struct Rig {
     pub(crate) now: i64,
     next_token: u64,
     next_topic: u8,
+    /// Generations that were drawn, over all starts.
+    drawn: AtomicU32,
 }
 
 impl Rig {
@@ -41,6 +44,7 @@ impl Rig {
             now: 0,
             next_token: 0,
             next_topic: 0,
+            drawn: AtomicU32::new(0),
         };
         rig.with_core(|core, moment| core.loaded(moment));
         rig
@@ -52,7 +56,8 @@ impl Rig {
     ) -> Effects<GroupCoordinator> {
         let image = self.controller.image();
         let now = TimestampMs(self.now);
-        let effects = act(&mut self.core, &Moment { now, image: &image });
+        let generations = Generations::new(LeaderEpoch(0), &self.drawn);
+        let effects = act(&mut self.core, &Moment { now, image: &image, generations });
         for append in &effects.appends {
             assert!(!append.records.is_empty(), "an empty batch");
             self.log.extend(append.records.iter().map(|record| Logged::Record {

@@ -184,7 +184,11 @@ fn share_record(key: &ShareGroupKey, value: Option<&[u8]>) -> String {
                     topics.iter().map(|topic| (topic.topic, topic.partitions.clone())).collect();
                 by_id(&topics)
             };
-            format!("asked for [{}] there [{}]", named(&states.initializing), named(&states.initialized))
+            let (asked, there) = (named(&states.initializing), named(&states.initialized));
+            let deleting: Vec<_> = states.deleting.iter().map(|(topic, _)| (*topic, Vec::new())).collect();
+            let goes =
+                if deleting.is_empty() { String::new() } else { format!(" deleting [{}]", by_id(&deleting)) };
+            format!("asked for [{asked}] there [{there}]{goes} in generation {}", states.generation)
         }
     };
     format!("{what} {rest}")

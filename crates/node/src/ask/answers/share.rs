@@ -2,34 +2,27 @@
 
 use std::sync::Arc;
 
-use tailrace_coordination::share::{SharePartitionKey, ShareRequest};
+use tailrace_coordination::share::SharePartitionKey;
 
 use super::Answers;
 use crate::ask::{ShareAnswers, ShareQuestion};
 use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
-use crate::share::state::{StateFailure, ask_all_here, ask_here};
+use crate::share::state::{StateFailure, ask_here};
 
 impl Answers for ShareQuestion {
     async fn answer(self, node: &Arc<Node>, _: &Caller) -> ShareAnswers {
-        let answers = match self {
-            Self::One(request) => ask_here(node, request).await.map(|answer| vec![answer]),
-            Self::All(request) => {
-                if let ShareRequest::GroupDeleted { group } = &request {
-                    node.share.forget_group(group);
-                }
-                ask_all_here(node, &request).await
-            }
-            Self::Forget(text) => {
-                if let Some(key) = SharePartitionKey::parse(&text) {
-                    node.share.forget(&key);
-                }
-                Ok(Vec::new())
+        let answer = match self {
+            Self::One(request) => ask_here(node, request).await.map(Some),
+            Self::Forget(texts) => {
+                let keys = texts.iter().filter_map(|text| SharePartitionKey::parse(text));
+                keys.for_each(|key| node.share.forget(&key));
+                Ok(None)
             }
         };
-        match answers {
-            Ok(answers) => ShareAnswers::Done(answers),
+        match answer {
+            Ok(answer) => ShareAnswers::Done(answer),
             Err(StateFailure::Refused(error)) => ShareAnswers::Refused(error),
             Err(StateFailure::Coordinator(CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded)) => {
                 ShareAnswers::Elsewhere

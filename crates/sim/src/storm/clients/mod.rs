@@ -15,6 +15,7 @@ mod processor;
 mod producer;
 mod publisher;
 mod reader;
+mod remover;
 mod share;
 mod subscriber;
 mod transactional;
@@ -85,6 +86,8 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     for _ in 0..SHARERS {
         task::spawn(share::run(client()));
     }
+    task::spawn(remover::remove_readers(client(), number()));
+    task::spawn(remover::remove_workers(client()));
     task::spawn(onlooker::run(client()));
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));

@@ -18,7 +18,6 @@ use tailrace_kafka_wire::messages::{
 use tailrace_types::PartitionId;
 
 use super::client::{Client, Coordinated, below, code, pause};
-use crate::storm::history::Phase;
 use crate::storm::site::{OUT_TOPIC, topic_partition};
 
 const INCREMENTAL_ALTER_CONFIGS: i16 = 1;
@@ -26,7 +25,8 @@ const SHARE_GROUP_HEARTBEAT: i16 = 1;
 const SHARE_FETCH: i16 = 1;
 const SHARE_ACKNOWLEDGE: i16 = 1;
 
-const GROUP: &str = "workers";
+/// The group that stays.
+const WORKERS: &str = "workers";
 
 /// What a group is to IncrementalAlterConfigs.
 const GROUP_RESOURCE: i8 = 32;
@@ -41,12 +41,17 @@ const SETTINGS: [(&str, &str); 3] = [
 /// Between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
+/// The epoch with which a member leaves.
+const LEAVES: i32 = -1;
+
 /// What is said of a record.
 const ACCEPT: i8 = 1;
 const RELEASE: i8 = 2;
 
-struct Member {
+pub(super) struct Member {
+    group: &'static str,
     id: String,
+    /// 0: it has to join.
     epoch: i32,
     beat_at: Option<Instant>,
     /// Of the session with each node, the epoch of the next request.
@@ -54,23 +59,21 @@ struct Member {
 }
 
 pub(super) async fn run(mut client: Client) {
-    while configure(&mut client).await.is_none() {
-        client.refresh().await;
-    }
-    let id = format!("{:016x}", random::u64());
-    let mut member = Member { id, epoch: 0, beat_at: None, sessions: BTreeMap::new() };
+    configure(&mut client, WORKERS).await;
+    let mut member = Member::new(WORKERS);
     loop {
-        pause(100).await;
-        if member.beat_at.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL) {
-            member.beat(&mut client).await;
-        }
-        if member.share(&mut client).await.is_none() {
-            client.refresh().await;
-        }
+        member.turn(&mut client).await;
     }
 }
 
-async fn configure(client: &mut Client) -> Option<()> {
+/// The group gets its settings, before anybody joins it.
+pub(super) async fn configure(client: &mut Client, group: &str) {
+    while try_to_configure(client, group).await.is_none() {
+        client.refresh().await;
+    }
+}
+
+async fn try_to_configure(client: &mut Client, group: &str) -> Option<()> {
     let setting = |(name, value): (&str, &str)| AlterableConfig {
         name: name.to_owned(),
         config_operation: 0,
@@ -79,7 +82,7 @@ async fn configure(client: &mut Client) -> Option<()> {
     };
     let resource = AlterConfigsResource {
         resource_type: GROUP_RESOURCE,
-        resource_name: GROUP.to_owned(),
+        resource_name: group.to_owned(),
         configs: SETTINGS.map(setting).into(),
         ..Default::default()
     };
@@ -90,24 +93,73 @@ async fn configure(client: &mut Client) -> Option<()> {
 }
 
 impl Member {
-    async fn beat(&mut self, client: &mut Client) {
-        let Some(node) = client.coordinator(Coordinated::Group, GROUP).await else { return };
+    pub(super) fn new(group: &'static str) -> Self {
+        let id = format!("{:016x}", random::u64());
+        Self { group, id, epoch: 0, beat_at: None, sessions: BTreeMap::new() }
+    }
+
+    /// A heartbeat, if it is time, and some records.
+    pub(super) async fn turn(&mut self, client: &mut Client) {
+        pause(100).await;
+        if self.beat_at.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL) {
+            self.beat(client).await;
+        }
+        if self.share(client).await.is_none() {
+            client.refresh().await;
+        }
+    }
+
+    /// The node that has answered that it is a member, if one has.
+    pub(super) async fn beat(&mut self, client: &mut Client) -> Option<u8> {
+        let (node, answered) = self.ask_coordinator(client, self.epoch).await?;
+        match answered {
+            Ok(epoch) => {
+                self.epoch = epoch;
+                self.beat_at = Some(Instant::now());
+                Some(node)
+            }
+            Err(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch | ErrorCode::GroupIdNotFound) => {
+                self.epoch = 0;
+                None
+            }
+            Err(_) => {
+                client.refresh().await;
+                None
+            }
+        }
+    }
+
+    /// True if it is no member any more.
+    pub(super) async fn leave(&mut self, client: &mut Client) -> bool {
+        let gone = [ErrorCode::UnknownMemberId, ErrorCode::GroupIdNotFound];
+        match self.ask_coordinator(client, LEAVES).await {
+            Some((_, answered)) => answered.map_or_else(|code| gone.contains(&code), |_| true),
+            None => false,
+        }
+    }
+
+    /// Who coordinates, and the member's epoch. `None`: that is not known, or nothing was answered.
+    async fn ask_coordinator(
+        &mut self,
+        client: &mut Client,
+        member_epoch: i32,
+    ) -> Option<(u8, Result<i32, ErrorCode>)> {
+        let node = client.coordinator(Coordinated::Group, self.group).await?;
         let request = ShareGroupHeartbeatRequest {
-            group_id: GROUP.to_owned(),
+            group_id: self.group.to_owned(),
             member_id: self.id.clone(),
-            member_epoch: self.epoch,
-            subscribed_topic_names: (self.epoch == 0).then(|| vec![OUT_TOPIC.to_owned()]),
+            member_epoch,
+            subscribed_topic_names: (member_epoch == 0).then(|| vec![OUT_TOPIC.to_owned()]),
             ..Default::default()
         };
-        let answer = client.ask(node, SHARE_GROUP_HEARTBEAT, &request).await;
-        match answer.as_ref().map(|answer| code(answer.error_code)) {
-            Some(ErrorCode::None) => {
-                self.epoch = answer.map_or(0, |answer| answer.member_epoch);
-                self.beat_at = Some(Instant::now());
-            }
-            Some(ErrorCode::UnknownMemberId | ErrorCode::FencedMemberEpoch) => self.epoch = 0,
-            _ => client.refresh().await,
-        }
+        let Some(answer) = client.ask(node, SHARE_GROUP_HEARTBEAT, &request).await else {
+            client.refresh().await;
+            return None;
+        };
+        Some(match code(answer.error_code) {
+            ErrorCode::None => (node, Ok(answer.member_epoch)),
+            refused => (node, Err(refused)),
+        })
     }
 
     /// Fetches some records, and says what becomes of them. `None`: it is not known who leads, or it does not answer.
@@ -117,8 +169,8 @@ impl Member {
         let asked_at = client.history.lock().acceptances();
         let acquired = self.fetch(client, node, topic_id).await?;
         for (first_offset, last_offset) in acquired {
-            let is_ending = client.history.lock().phase() == Phase::Ending;
-            if is_ending {
+            let (is_ending, stays) = (client.is_ending(), self.group == WORKERS);
+            if is_ending && stays {
                 client.history.lock().acquired_at_the_end(first_offset..=last_offset);
             }
             let said = if !is_ending && below(8) == 0 { RELEASE } else { ACCEPT };
@@ -130,7 +182,12 @@ impl Member {
             };
             let done = self.acknowledge(client, node, topic_id, batch).await;
             if said == ACCEPT && done != Some(false) {
-                client.history.lock().accepted(first_offset..=last_offset, done.is_some(), asked_at);
+                let (mut history, offsets) = (client.history.lock(), first_offset..=last_offset);
+                if stays {
+                    history.accepted(offsets, done.is_some(), asked_at);
+                } else {
+                    history.successor_accepted(offsets);
+                }
             }
             done?;
         }
@@ -142,7 +199,7 @@ impl Member {
         let partition = FetchPartition { partition_index: 0, ..Default::default() };
         let topic = FetchTopic { topic_id, partitions: vec![partition], ..Default::default() };
         let request = ShareFetchRequest {
-            group_id: Some(GROUP.to_owned()),
+            group_id: Some(self.group.to_owned()),
             member_id: Some(self.id.clone()),
             share_session_epoch: self.next_epoch(node),
             max_wait_ms: 100,
@@ -182,7 +239,7 @@ impl Member {
         let partition =
             AcknowledgePartition { partition_index: 0, acknowledgement_batches, ..Default::default() };
         let request = ShareAcknowledgeRequest {
-            group_id: Some(GROUP.to_owned()),
+            group_id: Some(self.group.to_owned()),
             member_id: Some(self.id.clone()),
             share_session_epoch: self.next_epoch(node),
             topics: vec![AcknowledgeTopic { topic_id, partitions: vec![partition], ..Default::default() }],
