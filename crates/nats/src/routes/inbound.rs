@@ -402,6 +402,20 @@ mod tests {
     }
 
     #[test]
+    fn a_message_overtakes_none_that_waits() {
+        let front = Arc::new(front());
+        let client = subscriber(&front, b"s", None, 1);
+        let mut inbound = inbound(&front);
+        assert!(inbound.waiting.push(&message_on(b"s", b"1")), "a turn has ended before it");
+        inbound.take(NatsFrame::Message, message_on(b"s", b"2")).unwrap();
+        assert_eq!((client.sent().0, inbound.waiting.len()), (0, 2));
+        while inbound.is_under_way() {
+            turn(&mut inbound);
+        }
+        assert_eq!(client.sent().0, 2);
+    }
+
+    #[test]
     fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
         let front = Arc::new(front());
         let _many = subscriber(&front, b"r", None, 30_000);
