@@ -117,7 +117,8 @@ pub trait DiskFile: Send + Sync + 'static {
     /// As pread(2).
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
 
-    /// As [`DiskFile::read_at`], without waiting for a device. The default has none.
+    /// As [`DiskFile::read_at`], without waiting for a device. The default has none. Fewer bytes than asked for, or none, may also mean that
+    /// the others are not at hand.
     ///
     /// # Errors
     /// As pread(2); `WouldBlock` if a device would have to be waited for, as far as anybody can tell.

@@ -1,8 +1,8 @@
 //! A message for very many subscriptions, delivered in several turns.
 //!
 //! Who publishes it carries on with it: the message is read again at each turn, and nothing behind it is carried out before it is
-//! with all. So does the link that brings it from another node. Subscriptions that end meanwhile may still get it, those that are made
-//! meanwhile do not.
+//! with all. So does the link that brings it from another node. Subscriptions that are made or end meanwhile do not get it; of a queue
+//! group another member does, then.
 
 use std::sync::Arc;
 use tailrace_env::time::Instant;
@@ -145,5 +145,136 @@ impl FanOut {
             }
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Client, TransportKind};
+    use crate::close::CloseReason;
+    use crate::front::NatsFront;
+    use crate::outbuf::OutBuffer;
+    use crate::session::Session;
+    use crate::testing::front;
+
+    /// A client that says things, and reads nothing.
+    struct Talker {
+        client: Arc<Client>,
+        session: Session,
+    }
+
+    impl Talker {
+        fn new(front: &NatsFront, says: &str) -> Self {
+            let out = OutBuffer::new(front.limits().out, None);
+            let client = Arc::new(Client::new(1, ([127, 0, 0, 1], 1).into(), TransportKind::Plain, out));
+            let mut talker = Self { session: Session::new(front, &client), client };
+            talker.says(front, says);
+            talker
+        }
+
+        fn says(&mut self, front: &NatsFront, words: &str) {
+            let mut left = words.as_bytes();
+            while !left.is_empty() {
+                let (used, _) = self.session.process(front, left, Instant::now());
+                left = &left[used..];
+            }
+        }
+
+        fn got(&self) -> u64 {
+            self.client.sent().0
+        }
+    }
+
+    const MESSAGE: Message<'_> = Message { subject: b"r", reply: None, headers: None, payload: b"x" };
+
+    fn targets(front: &NatsFront) -> Vec<Arc<Target>> {
+        let mut targets = Vec::new();
+        front.router().space().matches(MESSAGE.subject, &mut targets).unwrap();
+        targets
+    }
+
+    /// The shortest turn that there is.
+    fn turn(front: &NatsFront, fan_out: &mut FanOut) -> Option<usize> {
+        let mut burst = Burst::default();
+        let until = Instant::now();
+        let turn = Turn { burst: &mut burst, origin: None, message: &MESSAGE, here: None, until };
+        let done = fan_out.go_on(front.router(), turn, |_| {});
+        burst.finish(front.metrics());
+        done
+    }
+
+    fn rest(front: &NatsFront, fan_out: &mut FanOut) -> usize {
+        loop {
+            if let Some(deliveries) = turn(front, fan_out) {
+                return deliveries;
+            }
+        }
+    }
+
+    fn subscribe(numbers: std::ops::Range<usize>) -> String {
+        numbers.map(|number| format!("SUB r {number}\r\n")).collect()
+    }
+
+    #[test]
+    fn who_unsubscribes_between_two_turns_gets_nothing_more() {
+        let all: String = (0..1000).map(|number| format!("UNSUB {number}\r\n")).collect();
+        let had_one: String = (0..1000).map(|number| format!("UNSUB {number} 1\r\n")).collect();
+        for (words, is_after_a_message) in [(&*all, false), ("CONNECT {}\r\n", false), (&*had_one, true)] {
+            let front = front();
+            // Who says CONNECT a second time may be somebody else.
+            let mut talker = Talker::new(&front, &format!("CONNECT {{}}\r\n{}", subscribe(0..1000)));
+            let mut before = 0;
+            if is_after_a_message {
+                before = rest(&front, &mut FanOut::new(targets(&front))) as u64;
+                assert_eq!(before, 1000);
+            }
+            let mut fan_out = FanOut::new(targets(&front));
+            assert_eq!(turn(&front, &mut fan_out), None);
+            let got = talker.got();
+            assert_eq!(got, before + AT_ONCE as u64);
+            talker.says(&front, words);
+            assert_eq!(rest(&front, &mut fan_out), AT_ONCE);
+            assert_eq!(talker.got(), got, "after {}", &words[..10]);
+            talker.says(&front, &subscribe(0..1000));
+            assert_eq!(rest(&front, &mut FanOut::new(targets(&front))), 1000);
+        }
+    }
+
+    #[test]
+    fn who_has_left_between_two_turns_gets_nothing_more() {
+        let front = front();
+        let talker = Talker::new(&front, &subscribe(0..1000));
+        let mut fan_out = FanOut::new(targets(&front));
+        assert_eq!(turn(&front, &mut fan_out), None);
+        talker.client.out.close(CloseReason::Client);
+        assert_eq!(rest(&front, &mut fan_out), AT_ONCE);
+        assert_eq!(talker.got(), AT_ONCE as u64);
+    }
+
+    #[test]
+    fn another_member_of_the_group_gets_what_was_for_one_that_unsubscribes() {
+        // Whichever is picked.
+        for _ in 0..32 {
+            let front = front();
+            let mut leaver = Talker::new(&front, "SUB r g 1\r\n");
+            let stayer = Talker::new(&front, "SUB r g 1\r\n");
+            let mut fan_out = FanOut::new(targets(&front));
+            assert_eq!(turn(&front, &mut fan_out), None, "it has found that there are groups");
+            assert_eq!(turn(&front, &mut fan_out), None, "a member is picked");
+            leaver.says(&front, "UNSUB 1\r\n");
+            assert_eq!(rest(&front, &mut fan_out), 1);
+            assert_eq!((leaver.got(), stayer.got()), (0, 1));
+        }
+    }
+
+    #[test]
+    fn a_member_that_has_unsubscribed_is_not_picked() {
+        let front = front();
+        let mut leaver = Talker::new(&front, "SUB r g 1\r\n");
+        let found = targets(&front);
+        leaver.says(&front, "UNSUB 1\r\n");
+        assert_eq!(rest(&front, &mut FanOut::new(found)), 0, "the publisher hears that nobody listens");
+        assert_eq!(leaver.got(), 0);
     }
 }

@@ -43,7 +43,7 @@ impl QueuePicker {
     }
 
     /// Picks a member of each group that is `wanted`, uniformly among those that are connected, and hands it to `deliver`. If that fails, since the
-    /// member is full, just closed, or not allowed to have the message, others of its group are tried. Returns the deliveries.
+    /// member is full, just closed, unsubscribed, or not allowed to have the message, others of its group are tried. Returns the deliveries.
     pub(super) fn deliver(
         &mut self,
         targets: &[Arc<Target>],
@@ -102,7 +102,7 @@ impl QueuePicker {
             let target = &targets[index];
             let Target::Client(subscription) = &**target else { continue };
             let Some(queue) = &subscription.queue else { continue };
-            if subscription.client.out.is_closed() || !wanted(queue) {
+            if subscription.client.out.is_closed() || subscription.has_ended() || !wanted(queue) {
                 continue;
             }
             let name = Arc::as_ptr(queue).cast::<u8>() as usize;

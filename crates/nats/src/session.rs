@@ -578,6 +578,8 @@ impl Session {
         let Some(owned) = self.subscriptions.remove(sid) else { return };
         if let Target::Client(subscription) = &*owned.target {
             self.limited.remove(&subscription.number);
+            // Who has found it before may be about to deliver.
+            self.client.out.locked(|| subscription.end());
         }
         front.router().remove(owned.route);
         self.shapes.release(owned.shape);

@@ -1,7 +1,7 @@
 //! One subscription of one client, as the router keeps it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::client::Client;
 
@@ -48,6 +48,8 @@ pub(crate) struct ClientSubscription {
     delivered: AtomicU64,
     /// Messages after which it ends; 0 if it does not.
     max: AtomicU64,
+    /// The client gets nothing on it any more. Written under the lock of the client's out-buffer.
+    removed: AtomicBool,
 }
 
 /// What became of a message, as far as UNSUB's limit is concerned.
@@ -57,7 +59,7 @@ pub(super) enum Count {
     Counted,
     /// It was the last one.
     Last,
-    /// There was no place for it.
+    /// There was no place for it, or the subscription is removed.
     Refused,
 }
 
@@ -70,7 +72,8 @@ impl ClientSubscription {
         filtered: bool,
     ) -> Self {
         let (delivered, max) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { client: Arc::clone(client), sid, number, queue, filtered, delivered, max }
+        let removed = AtomicBool::new(false);
+        Self { client: Arc::clone(client), sid, number, queue, filtered, delivered, max, removed }
     }
 
     /// The client's own name for it.
@@ -92,16 +95,22 @@ impl ClientSubscription {
     #[inline]
     pub(super) fn count(&self) -> Count {
         let (delivered, max) = (self.delivered.load(Ordering::Relaxed), self.max.load(Ordering::Relaxed));
-        if max > 0 && delivered >= max {
+        if self.removed.load(Ordering::Relaxed) || (max > 0 && delivered >= max) {
             return Count::Refused;
         }
         self.delivered.store(delivered + 1, Ordering::Relaxed);
         if max > 0 && delivered + 1 >= max { Count::Last } else { Count::Counted }
     }
 
-    /// True if it has had its last message. May miss the one that is being delivered.
+    /// True if it has had its last message, or is removed. May miss the one that is being delivered.
     pub(super) fn has_ended(&self) -> bool {
-        self.max().is_some_and(|max| self.delivered() >= max)
+        self.removed.load(Ordering::Relaxed) || self.max().is_some_and(|max| self.delivered() >= max)
+    }
+
+    /// Ends it: a message that is on its way to it, in turns or on another thread, does not get there any more. To be called under the
+    /// lock of the client's out-buffer.
+    pub(super) fn end(&self) {
+        self.removed.store(true, Ordering::Relaxed);
     }
 
     /// Ends it after `max` messages counted from its beginning. True if it has had them. To be called under the lock of the client's

@@ -1,14 +1,16 @@
 //! One connection that another node has dialled: what it sends is handed on, its requests are answered.
 //!
 //! Bounds: requests that are served at once, their bytes, bytes of answers that wait. A peer that does not take its answers
-//! is not read from.
+//! is not read from. A NATS message that takes long keeps nothing else waiting: its turns and the link's other frames take turns.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tailrace_env::{select, task, time, time::MissedTicks};
+use tailrace_env::time::{Instant, MissedTicks};
+use tailrace_env::{select, task, time};
 
 use bytes::Bytes;
+use tailrace_env::aside::TURN;
 use tailrace_env::io::AsyncRead;
 use tailrace_env::task::{JoinError, JoinSet};
 use tailrace_replication::raft::PeerMessage;
@@ -155,16 +157,22 @@ impl Drop for Counted<'_> {
 }
 
 /// Leaves others their turn where no whole frame is left, and as soon as messages have taken one: a link is always busy, or
-/// brings messages for very many.
-pub(super) async fn give_way(nats: &mut dyn NatsReceiver, has_frame: bool) {
-    while nats.is_due() {
-        nats.settle();
-        task::yield_now().await;
-        nats.go_on();
+/// brings messages for very many. Those go on for a turn where no whole frame is left, and once frames have been taken for one, since
+/// `frames_since`.
+pub(super) async fn give_way(nats: &mut dyn NatsReceiver, frames_since: &mut Instant, has_frame: bool) {
+    if !nats.is_under_way() {
+        if (nats.is_due() || !has_frame) && nats.settle() {
+            task::yield_now().await;
+        }
+        return;
     }
-    if !has_frame && nats.settle() {
-        task::yield_now().await;
+    if has_frame && frames_since.elapsed() < TURN {
+        return;
     }
+    nats.settle();
+    task::yield_now().await;
+    nats.go_on();
+    *frames_since = Instant::now();
 }
 
 struct Server<'a> {
@@ -180,28 +188,43 @@ impl Server<'_> {
         reader: &mut FrameReader<impl AsyncRead + Unpin>,
         served: &mut Served,
     ) -> Result<std::convert::Infallible, Ended> {
+        let mut frames_since = Instant::now();
         loop {
+            let mut is_under_way = false;
             if let Some(nats) = &mut served.nats {
-                give_way(&mut **nats, reader.has_frame()).await;
+                give_way(&mut **nats, &mut frames_since, reader.has_frame()).await;
+                is_under_way = nats.is_under_way();
             }
-            if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
-                self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
-                reader.forgive();
-            }
+            let is_above = self.outgoing.is_above(ANSWERS_BYTES_MAX);
             select! {
-                Some((task, done)) = served.tasks.join_next_with_id() => self.answer(served, task, done),
-                frame = reader.next(|bytes| self.arrived(bytes)) => {
+                Some((task, done)) = served.tasks.join_next_with_id(), if !is_above => {
+                    self.answer(served, task, done);
+                }
+                frame = self.next(reader) => {
                     let (kind, payload) = frame?;
                     self.take(kind, payload, served)?;
                 }
+                // Nothing has come: the messages go on.
+                () = std::future::ready(()), if is_under_way => {}
             }
         }
+    }
+
+    /// The next frame, once the peer has taken its answers.
+    async fn next(&self, reader: &mut FrameReader<impl AsyncRead + Unpin>) -> Result<(u8, Bytes), Ended> {
+        if self.outgoing.is_above(ANSWERS_BYTES_MAX) {
+            // Also where this is dropped, and there is room by the next time.
+            reader.forgive();
+            self.outgoing.room_below(ANSWERS_BYTES_MAX).await;
+            reader.forgive();
+        }
+        reader.next(|bytes| self.arrived(bytes)).await
     }
 
     /// Gives signs of life, for ever. Answers to pings would not do: those wait behind whatever the peer is sending.
     async fn ping(&self) {
         let interval = self.shared.options.ping_interval;
-        let mut ticks = time::interval_at(time::Instant::now() + interval, interval);
+        let mut ticks = time::interval_at(Instant::now() + interval, interval);
         ticks.set_missed(MissedTicks::Delay);
         loop {
             ticks.tick().await;

@@ -1,7 +1,7 @@
 //! Frames from one connection.
 
-use tailrace_env::time;
 use tailrace_env::time::Duration;
+use tailrace_env::{select, time};
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tailrace_env::io::{AsyncRead, AsyncReadExt as _};
@@ -33,11 +33,14 @@ pub(super) struct FrameReader<R> {
     silence_max: Duration,
     /// Since when the frame in `input` is incomplete.
     incomplete_since: Option<Instant>,
+    /// Since when the next frame is waited for, and nothing of it has come.
+    silent_since: Option<Instant>,
 }
 
 impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub(super) fn new(socket: R, frame_bytes_max: usize, silence_max: Duration) -> Self {
-        Self { socket, input: BytesMut::new(), frame_bytes_max, silence_max, incomplete_since: None }
+        let input = BytesMut::new();
+        Self { socket, input, frame_bytes_max, silence_max, incomplete_since: None, silent_since: None }
     }
 
     /// The next frame's kind and payload. `arrived` is told of bytes whenever some come.
@@ -50,14 +53,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             };
             let patience = self.patience();
             self.make_room(missing);
-            let count = match time::timeout(patience, self.socket.read_buf(&mut self.input)).await {
-                Ok(count) => count?,
-                Err(_) if patience < self.silence_max => return Err(Ended::SlowFrame),
-                Err(_) => return Err(Ended::Silent(self.silence_max)),
+            let count = match within(patience, self.socket.read_buf(&mut self.input)).await {
+                Some(count) => count?,
+                None if self.silent_since.is_none() && patience < self.silence_max => {
+                    return Err(Ended::SlowFrame);
+                }
+                None => return Err(Ended::Silent(self.silence_max)),
             };
             if count == 0 {
                 return Err(Ended::ByPeer);
             }
+            self.silent_since = None;
             arrived(count);
         }
     }
@@ -94,12 +100,14 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Nothing was read for a while, for reasons of this end: what is left in the socket is not late.
     pub(super) fn forgive(&mut self) {
         self.incomplete_since = None;
+        self.silent_since = None;
     }
 
     /// How long the next bytes may take. None at all is long enough for those that are in the socket already.
     fn patience(&mut self) -> Duration {
         if self.input.is_empty() {
-            return self.silence_max;
+            let since = *self.silent_since.get_or_insert_with(Instant::now);
+            return self.silence_max.saturating_sub(since.elapsed());
         }
         let since = *self.incomplete_since.get_or_insert_with(Instant::now);
         let arrived = Duration::from_secs((self.input.len() / BYTES_PER_SECOND_MIN) as u64);
@@ -115,5 +123,17 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         if free < wanted.max(READ_BYTES_LEAST) {
             self.input.reserve(wanted.max(READ_BYTES));
         }
+    }
+}
+
+/// What comes of it by then. Without any time left it is what is there by now: a timer would have to be waited for, which a future that
+/// is dropped and made again does not.
+async fn within<T>(patience: Duration, work: impl Future<Output = T>) -> Option<T> {
+    if !patience.is_zero() {
+        return time::timeout(patience, work).await.ok();
+    }
+    select! {
+        done = work => Some(done),
+        () = std::future::ready(()) => None,
     }
 }

@@ -196,8 +196,12 @@ pub trait NatsReceiver: Send {
     /// What is wrong with it: the connection ends then.
     fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str>;
 
-    /// True if what was taken has lasted for a turn, or is not done: others are to have theirs before the next frame is taken.
+    /// True if what was taken has lasted for a turn: others are to have theirs before the next frame is taken.
     fn is_due(&mut self) -> bool;
+
+    /// True if something that was taken is not done. What the link brings meanwhile does not wait for it: how much of it may be taken
+    /// and kept is the receiver's business.
+    fn is_under_way(&self) -> bool;
 
     /// Goes on with what is not done, for another turn.
     fn go_on(&mut self);

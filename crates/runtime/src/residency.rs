@@ -55,13 +55,42 @@ pub(crate) fn read_ahead(file: impl AsFd, position: u64, bytes: u64) -> io::Resu
 /// read.
 pub(crate) fn read_at_hand(file: impl AsFd, buf: &mut [u8], position: u64) -> io::Result<usize> {
     loop {
-        let mut buffers = [io::IoSliceMut::new(buf)];
-        match rustix::io::preadv2(&file, &mut buffers, position, ReadWriteFlags::NOWAIT) {
-            Ok(read) => return Ok(read),
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(rustix::io::pread(&file, buf, position)?),
-            Err(error) => return Err(error.into()),
+        let read =
+            rustix::io::preadv2(&file, &mut [io::IoSliceMut::new(buf)], position, ReadWriteFlags::NOWAIT);
+        let end = || Ok(rustix::fs::fstat(&file)?.st_size.unsigned_abs());
+        match at_hand(read, buf.len(), position, end)? {
+            AtHand::Read(bytes) => return Ok(bytes),
+            AtHand::Again => {}
+            AtHand::Unknown => return Ok(rustix::io::pread(&file, buf, position)?),
         }
+    }
+}
+
+/// What a read without waiting has come to.
+#[derive(Debug, PartialEq, Eq)]
+enum AtHand {
+    /// So many bytes were there; none at the end of the file alone.
+    Read(usize),
+    /// It was interrupted.
+    Again,
+    /// The file system cannot tell.
+    Unknown,
+}
+
+/// Linux 5.9 and 5.10 read nothing, where they should say that they would have to wait: only the end of the file tells the one from
+/// the other.
+fn at_hand(
+    read: Result<usize, Errno>,
+    wanted: usize,
+    position: u64,
+    end: impl FnOnce() -> io::Result<u64>,
+) -> io::Result<AtHand> {
+    match read {
+        Ok(0) if wanted > 0 && position < end()? => Err(io::ErrorKind::WouldBlock.into()),
+        Ok(bytes) => Ok(AtHand::Read(bytes)),
+        Err(Errno::INTR) => Ok(AtHand::Again),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(AtHand::Unknown),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -114,7 +143,8 @@ fn probe(file: &impl AsFd, position: u64, bytes: u64) -> bool {
     false
 }
 
-/// True if the byte at `position` can be read without waiting, or if the file system cannot tell.
+/// True if the byte at `position` can be read without waiting, or if the file system cannot tell. What reads nothing cannot be read:
+/// see [`at_hand`].
 fn is_readable(file: &impl AsFd, position: u64) -> bool {
     let mut byte = [0];
     let mut buffers = [io::IoSliceMut::new(&mut byte)];
@@ -160,5 +190,37 @@ mod tests {
         if let Err(error) = read_at_hand(&file, &mut buf, 0) {
             assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         }
+    }
+
+    #[test]
+    fn a_read_of_nothing_tells_the_end_of_the_file_only_there() {
+        let end = || Ok(10_000);
+        let judge = |read, wanted, position| at_hand(read, wanted, position, end);
+        for position in [0, 4096, 9_999] {
+            let found = judge(Ok(0), 100, position).map_err(|error| error.kind());
+            assert_eq!(found, Err(io::ErrorKind::WouldBlock), "at {position}");
+        }
+        for (read, wanted, position, expected) in [
+            (Ok(0), 100, 10_000, AtHand::Read(0)),
+            (Ok(0), 100, 10_001, AtHand::Read(0)),
+            (Ok(0), 0, 5_000, AtHand::Read(0)),
+            (Ok(96), 100, 4_000, AtHand::Read(96)),
+            (Err(Errno::INTR), 100, 0, AtHand::Again),
+            (Err(Errno::OPNOTSUPP), 100, 0, AtHand::Unknown),
+            (Err(Errno::NOSYS), 100, 0, AtHand::Unknown),
+        ] {
+            assert_eq!(
+                judge(read, wanted, position).unwrap(),
+                expected,
+                "{read:?} of {wanted} at {position}"
+            );
+        }
+        for (error, kind) in
+            [(Errno::AGAIN, io::ErrorKind::WouldBlock), (Errno::NOENT, io::ErrorKind::NotFound)]
+        {
+            assert_eq!(judge(Err(error), 100, 0).unwrap_err().kind(), kind);
+        }
+        let unknown_end = at_hand(Ok(0), 100, 0, || Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(unknown_end.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 }

@@ -1,5 +1,8 @@
 //! What one other node's link brings: its interest, and messages for this node's subscribers. Messages are delivered here and
 //! go no further: every node has a link to every other one.
+//!
+//! Messages are delivered in the order in which they came. One for very many takes several turns: those behind it wait, and nothing else
+//! does that the link brings. Word of interest is taken at once: it is about what is published here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +14,7 @@ use bytes::Bytes;
 use tailrace_subjects::{Dialect, Pattern};
 
 use super::interest::Key;
+use super::waiting::Waiting;
 use super::wire::{self, Change, Inward, Row};
 use super::{NodeInterest, RemoteNode};
 use crate::burst::Burst;
@@ -39,6 +43,8 @@ pub(crate) struct Inbound {
     began: bool,
     /// A message that is on its way to very many.
     wide: Option<Box<Wide>>,
+    /// Those behind it.
+    waiting: Waiting,
 }
 
 struct Wide {
@@ -57,6 +63,28 @@ struct Interest {
     logged: bool,
 }
 
+impl Interest {
+    /// What one more pattern of a queue group, or a plain one, leads to.
+    fn target(&mut self, node: &Arc<RemoteNode>, queue: &Option<Arc<[u8]>>) -> Arc<Target> {
+        let new = || Arc::new(Target::Node(NodeInterest::new(node, queue.clone())));
+        let target = self.targets.entry(queue.clone()).or_insert_with(new);
+        if let Target::Node(interest) = &**target {
+            // Before anybody can find it.
+            interest.patterns.add(1);
+        }
+        Arc::clone(target)
+    }
+
+    /// One pattern less leads there.
+    fn leave(&mut self, queue: &Option<Arc<[u8]>>) {
+        let Some(Target::Node(interest)) = self.targets.get(queue).map(|target| &**target) else { return };
+        interest.patterns.take_off(1);
+        if interest.patterns.get() == 0 {
+            self.targets.remove(queue);
+        }
+    }
+}
+
 impl Inbound {
     pub(crate) fn new(front: Arc<NatsFront>, node: Arc<RemoteNode>) -> Self {
         Self {
@@ -67,6 +95,7 @@ impl Inbound {
             fresh: false,
             began: false,
             wide: None,
+            waiting: Waiting::default(),
         }
     }
 
@@ -109,18 +138,18 @@ impl Inbound {
         let Ok(pattern) = Pattern::parse(Dialect::Nats, text, router.limits()) else {
             return if text.is_empty() { Err("a subscription to nothing") } else { self.refuse(text) };
         };
-        let node = &self.node;
-        let target = self.interest.targets.entry(key.queue.clone()).or_insert_with(|| {
-            Arc::new(Target::Node(NodeInterest { node: Arc::clone(node), queue: key.queue.clone() }))
-        });
-        match router.follow_node(&pattern, target) {
+        let target = self.interest.target(&self.node, &key.queue);
+        match router.follow_node(&pattern, &target) {
             Ok(route) => {
                 self.interest.bytes += bytes;
                 self.interest.routes.insert(key, route);
                 self.node.interest.add(1);
                 routes.metrics().interest.inc();
             }
-            Err(_) => return self.refuse(text),
+            Err(_) => {
+                self.interest.leave(&key.queue);
+                return self.refuse(text);
+            }
         }
         Ok(())
     }
@@ -141,6 +170,7 @@ impl Inbound {
         let Some(route) = self.interest.routes.remove(&key) else { return };
         take_off(&mut self.interest.bytes, ROW_OVERHEAD + text.len() + queue.len(), "bytes of interest");
         self.front.router().remove(route);
+        self.interest.leave(&key.queue);
         self.node.interest.take_off(1);
         self.front.router().routes().metrics().interest.dec();
     }
@@ -159,16 +189,30 @@ impl Inbound {
         }
     }
 
-    fn deliver(&mut self, message: Inward) {
-        let router = self.front.router();
-        let metrics = router.routes().metrics();
+    /// Delivers a message, or has it wait for those before it.
+    fn message(&mut self, frame: Bytes) -> Result<(), &'static str> {
+        let message = Inward::decode(frame.clone())?;
+        self.count(&message);
+        if !self.is_under_way() {
+            self.deliver(message);
+        } else if !self.waiting.push(&frame) {
+            self.dropped("waiting_full", 1);
+        }
+        Ok(())
+    }
+
+    fn count(&self, message: &Inward) {
+        let metrics = self.front.router().routes().metrics();
         let bytes = (message.payload.len() + message.headers.as_ref().map_or(0, Bytes::len)) as u64;
         metrics.messages_in.inc();
         metrics.bytes_in.inc_by(bytes);
         self.node.messages_in.fetch_add(1, Ordering::Relaxed);
         self.node.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn deliver(&mut self, message: Inward) {
         let here = Here { plain: message.plain, queues: &message.queues };
-        let begun = router.begin_here(&mut self.burst, &message.message(), here);
+        let begun = self.front.router().begin_here(&mut self.burst, &message.message(), here);
         match begun {
             Begun::Done(served) => self.delivered(&message, served),
             Begun::Wide(targets) => {
@@ -196,9 +240,12 @@ impl Inbound {
     }
 
     fn delivered(&self, message: &Inward, served: usize) {
-        let missing = message.queues.len().saturating_sub(served);
-        if missing > 0 {
-            self.front.router().routes().metrics().dropped("no_member").inc_by(missing as u64);
+        self.dropped("no_member", message.queues.len().saturating_sub(served));
+    }
+
+    fn dropped(&self, reason: &'static str, count: usize) {
+        if count > 0 {
+            self.front.router().routes().metrics().dropped(reason).inc_by(count as u64);
         }
     }
 }
@@ -213,19 +260,28 @@ impl NatsReceiver for Inbound {
                     self.change(&row?)?;
                 }
             }
-            NatsFrame::Message => self.deliver(Inward::decode(payload)?),
+            NatsFrame::Message => self.message(payload)?,
         }
         Ok(())
     }
 
     fn is_due(&mut self) -> bool {
-        self.wide.is_some() || self.burst.is_due()
+        self.burst.is_due()
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.wide.is_some() || !self.waiting.is_empty()
     }
 
     fn go_on(&mut self) {
-        if self.wide.is_some() {
-            self.begin();
-            self.fan_out();
+        if !self.is_under_way() {
+            return;
+        }
+        self.begin();
+        self.fan_out();
+        while self.wide.is_none() && self.burst.read_at.elapsed() < TURN {
+            let Some(frame) = self.waiting.pop() else { break };
+            self.deliver(Inward::decode(frame).expect("it was looked at when it came"));
         }
     }
 
@@ -244,6 +300,7 @@ impl NatsReceiver for Inbound {
 impl Drop for Inbound {
     fn drop(&mut self) {
         self.settle();
+        self.dropped("link_ended", self.waiting.len());
         self.front.router().routes().node_gone(&self.node);
         self.forget_all();
     }
@@ -284,12 +341,111 @@ mod tests {
     fn take(inbound: &mut Inbound, frame: Bytes) -> usize {
         inbound.take(NatsFrame::Message, frame).unwrap();
         let mut turns = 0;
-        while inbound.is_due() {
-            assert!(inbound.settle());
-            inbound.go_on();
+        while inbound.is_due() || inbound.is_under_way() {
+            turn(inbound);
             turns += 1;
         }
         turns
+    }
+
+    /// Others have their turn, and then the messages.
+    fn turn(inbound: &mut Inbound) {
+        assert!(inbound.settle());
+        inbound.go_on();
+    }
+
+    /// Takes a message for so many that it is not done within a turn.
+    fn take_wide(inbound: &mut Inbound) {
+        inbound.take(NatsFrame::Message, frame(true, &[])).unwrap();
+        assert!(inbound.is_under_way(), "it takes many milliseconds, however quick the machine is");
+    }
+
+    fn message_on(subject: &[u8], payload: &[u8]) -> Bytes {
+        let message = Message { subject, reply: None, headers: None, payload };
+        let mut out = BytesMut::new();
+        Outward { message: &message, plain: true }.put(&mut out, std::iter::empty());
+        out.freeze()
+    }
+
+    #[test]
+    fn messages_behind_one_for_very_many_wait_and_come_in_their_order() {
+        let front = Arc::new(front());
+        let _many = subscriber(&front, b"r", None, 30_000);
+        let client = subscriber(&front, b"s", None, 1);
+        let mut inbound = inbound(&front);
+        take_wide(&mut inbound);
+        for payload in [b"1", b"2", b"3"] {
+            inbound.take(NatsFrame::Message, message_on(b"s", payload)).unwrap();
+            assert_eq!(client.sent().0, 0);
+        }
+        assert_eq!(
+            inbound.take(NatsFrame::Message, Bytes::from_static(b"x")),
+            Err("a NATS message that is cut off")
+        );
+        while inbound.wide.is_some() {
+            assert_eq!(client.sent().0, 0);
+            turn(&mut inbound);
+        }
+        while inbound.is_under_way() {
+            turn(&mut inbound);
+        }
+        inbound.settle();
+        let (mut got, mut batch) = (Vec::new(), client.out.take());
+        while !batch.is_empty() {
+            let mut vectors = [std::io::IoSlice::new(&[]); 1];
+            batch.vectors(&mut vectors);
+            let bytes = vectors[0].len();
+            got.extend_from_slice(&vectors[0]);
+            batch.advance(bytes);
+        }
+        assert_eq!(got, b"MSG s 0 1\r\n1\r\nMSG s 0 1\r\n2\r\nMSG s 0 1\r\n3\r\n");
+    }
+
+    #[test]
+    fn a_message_overtakes_none_that_waits() {
+        let front = Arc::new(front());
+        let client = subscriber(&front, b"s", None, 1);
+        let mut inbound = inbound(&front);
+        assert!(inbound.waiting.push(&message_on(b"s", b"1")), "a turn has ended before it");
+        inbound.take(NatsFrame::Message, message_on(b"s", b"2")).unwrap();
+        assert_eq!((client.sent().0, inbound.waiting.len()), (0, 2));
+        while inbound.is_under_way() {
+            turn(&mut inbound);
+        }
+        assert_eq!(client.sent().0, 2);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_what_is_dropped_is_counted() {
+        let front = Arc::new(front());
+        let _many = subscriber(&front, b"r", None, 30_000);
+        let client = subscriber(&front, b"s", None, 1);
+        let metrics = front.router().routes().metrics();
+        let mut inbound = inbound(&front);
+        take_wide(&mut inbound);
+        let message = message_on(b"s", &[7; 100_000]);
+        (0..12).for_each(|_| inbound.take(NatsFrame::Message, message.clone()).unwrap());
+        assert_eq!((inbound.waiting.len(), metrics.dropped("waiting_full").get()), (10, 2));
+        while inbound.is_under_way() {
+            turn(&mut inbound);
+        }
+        assert_eq!((client.sent().0, metrics.messages_in.get()), (10, 13));
+        take_wide(&mut inbound);
+        inbound.take(NatsFrame::Message, message).unwrap();
+        drop(inbound);
+        assert_eq!((client.sent().0, metrics.dropped("link_ended").get()), (10, 1));
+    }
+
+    #[test]
+    fn word_of_interest_waits_for_no_message() {
+        let front = Arc::new(front());
+        let _many = subscriber(&front, b"r", None, 30_000);
+        let mut inbound = inbound(&front);
+        take_wide(&mut inbound);
+        let mut rows = BytesMut::new();
+        wire::put_row(&mut rows, Change::Add, b"inbox", b"");
+        inbound.take(NatsFrame::Interest, rows.freeze()).unwrap();
+        assert!(inbound.wide.is_some() && front.router().reaches_anybody(b"inbox"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! NATS between the nodes of a cluster: who has subscribers for what, and messages on their way to them.
 //!
 //! - `interest`: what this node has subscribers for, told to the others. `inbound`: what they tell, and their messages.
+//! - `waiting`: messages behind one that is on its way to very many.
 //! - `outbound`: which nodes get a message. `wire`: the bytes. `addresses`: where clients find the other nodes.
 //!
 //! Every node has a link to every other one (`tailrace_peers`), so a message makes one hop at most and cannot come back. Interest
@@ -13,6 +14,7 @@ mod inbound;
 mod interest;
 mod metrics;
 mod outbound;
+mod waiting;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -71,6 +73,20 @@ pub(crate) struct RemoteNode {
 pub(crate) struct NodeInterest {
     pub(super) node: Arc<RemoteNode>,
     pub(super) queue: Option<Arc<[u8]>>,
+    /// Patterns that lead to it. Without any it is found by those alone who looked before.
+    pub(super) patterns: Tally,
+}
+
+impl NodeInterest {
+    fn new(node: &Arc<RemoteNode>, queue: Option<Arc<[u8]>>) -> Self {
+        let patterns = Tally::of("subjects of one queue group, or plain, that a node has subscribers for");
+        Self { node: Arc::clone(node), queue, patterns }
+    }
+
+    /// True if nobody there is subscribed any more.
+    fn is_over(&self) -> bool {
+        self.node.is_gone() || self.patterns.get() == 0
+    }
 }
 
 impl RemoteNode {

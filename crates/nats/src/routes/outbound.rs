@@ -80,7 +80,7 @@ impl NodePicker {
         for (index, target) in matches.targets.iter().enumerate() {
             let Target::Node(interest) = &**target else { continue };
             let node = &interest.node;
-            if node.is_gone() {
+            if interest.is_over() {
                 continue;
             }
             let at = match self.nodes.iter().position(|share| share.id == node.id) {
@@ -163,4 +163,40 @@ fn count(routes: &Routes, node: &RemoteNode, message: &Message<'_>) {
     routes.metrics().bytes_out.inc_by(bytes);
     node.messages_out.fetch_add(1, Ordering::Relaxed);
     node.bytes_out.fetch_add(bytes, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tailrace_config::{BrokerConfig, DynamicConfigs};
+
+    use super::super::NodeInterest;
+    use super::*;
+
+    /// A message that is delivered in turns was looked up before.
+    #[test]
+    fn a_node_without_a_subscriber_by_now_gets_nothing() {
+        tailrace_runtime::install();
+        let config = BrokerConfig::resolve(&BTreeMap::new(), &DynamicConfigs::default()).unwrap();
+        let routes = Routes::new(&config);
+        let nodes = [2, 3].map(|number| routes.node_came(NodeId(number)));
+        let targets = [0, 1].map(|at| Arc::new(Target::Node(NodeInterest::new(&nodes[at], None))));
+        let patterns = |at: usize| match &*targets[at] {
+            Target::Node(interest) => &interest.patterns,
+            _ => unreachable!(),
+        };
+        let found = || {
+            let mut picker = NodePicker::new(1);
+            picker.gather(&routes, &Matches { targets: &targets, is_served: |_| false });
+            picker.nodes.iter().map(|share| share.id.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(found(), [0; 0]);
+        patterns(0).add(1);
+        patterns(1).add(2);
+        assert_eq!(found(), [2, 3]);
+        patterns(0).take_off(1);
+        patterns(1).take_off(1);
+        assert_eq!(found(), [3]);
+    }
 }

@@ -9,6 +9,7 @@ mod requests;
 mod tls;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
@@ -36,6 +37,7 @@ enum Event {
     Disconnected(NodeId),
     Heard(NodeId),
     Nats(NodeId, NatsFrame, Bytes),
+    NatsGoesOn,
 }
 
 type Answer = BoxFuture<'static, Result<Bytes, RequestError>>;
@@ -44,6 +46,7 @@ type Handler = dyn Fn(Option<NodeId>, RequestKind, Bytes) -> Answer + Send + Syn
 struct Recorder {
     events: mpsc::UnboundedSender<Event>,
     handler: Box<Handler>,
+    nats_takes_long: Arc<AtomicBool>,
 }
 
 impl Recorder {
@@ -56,11 +59,16 @@ impl Recorder {
 struct NatsRecorder {
     from: NodeId,
     events: mpsc::UnboundedSender<Event>,
+    /// A message has been taken that is not done as long as this is so.
+    takes_long: Arc<AtomicBool>,
+    /// It has gone on since the last message.
+    has_gone_on: bool,
 }
 
 impl NatsReceiver for NatsRecorder {
     fn take(&mut self, frame: NatsFrame, payload: Bytes) -> Result<(), &'static str> {
         let known = !payload.is_empty();
+        self.has_gone_on = false;
         // The test may have ended already.
         let _ = self.events.send(Event::Nats(self.from, frame, payload));
         known.then_some(()).ok_or("a frame without anything in it")
@@ -70,7 +78,16 @@ impl NatsReceiver for NatsRecorder {
         false
     }
 
-    fn go_on(&mut self) {}
+    fn is_under_way(&self) -> bool {
+        self.takes_long.load(Ordering::Relaxed)
+    }
+
+    fn go_on(&mut self) {
+        if !std::mem::replace(&mut self.has_gone_on, true) {
+            // The test may have ended already.
+            let _ = self.events.send(Event::NatsGoesOn);
+        }
+    }
 
     fn settle(&mut self) -> bool {
         false
@@ -91,7 +108,8 @@ impl PeerReceiver for Recorder {
     }
 
     fn nats(&self, from: NodeId) -> Option<Box<dyn NatsReceiver>> {
-        Some(Box::new(NatsRecorder { from, events: self.events.clone() }))
+        let takes_long = Arc::clone(&self.nats_takes_long);
+        Some(Box::new(NatsRecorder { from, events: self.events.clone(), takes_long, has_gone_on: false }))
     }
 
     fn request(&self, from: Option<NodeId>, kind: RequestKind, body: Bytes) -> Answer {
@@ -165,10 +183,13 @@ impl Setup {
         let metrics = Metrics::default();
         let peers = Peers::new(self.options, identity, self.tls, &metrics);
         let (sender, events) = mpsc::unbounded_channel();
-        let recorder = Arc::new(Recorder { events: sender, handler: self.handler });
+        let nats_takes_long = Arc::new(AtomicBool::new(false));
+        let taken = Arc::clone(&nats_takes_long);
+        let recorder = Arc::new(Recorder { events: sender, handler: self.handler, nats_takes_long: taken });
         let receiver = Arc::downgrade(&recorder);
         let accepting = peers.serve(port, recorder);
-        Node { node: NodeId(self.node), peers, address, events, accepting, metrics, receiver }
+        let node = NodeId(self.node);
+        Node { node, peers, address, events, accepting, metrics, receiver, nats_takes_long }
     }
 }
 
@@ -180,6 +201,8 @@ struct Node {
     accepting: JoinHandle<()>,
     pub metrics: Metrics,
     receiver: Weak<Recorder>,
+    /// What NATS clients of other nodes say is not done as long as this is so.
+    nats_takes_long: Arc<AtomicBool>,
 }
 
 impl Node {

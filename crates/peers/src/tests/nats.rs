@@ -86,9 +86,43 @@ async fn a_frame_that_the_receiver_does_not_understand_ends_the_connection() {
     two.stop().await;
 }
 
-/// Who has taken a message that takes some more turns.
+#[tokio::test]
+async fn a_message_that_takes_long_keeps_nothing_else_of_its_link_waiting() {
+    let (one, mut two) = pair().await;
+    two.nats_takes_long.store(true, Ordering::Relaxed);
+    for number in 0..3 {
+        send(&one, NatsFrame::Message, &[number]).unwrap();
+        assert_eq!(next(&mut two).await.2, [number].as_slice());
+        two.wait_for(|event| matches!(event, Event::NatsGoesOn).then_some(())).await;
+        assert!(one.peers.send(NodeId(2), group(1), append(1, 2, number.into(), b"batch")));
+        assert!(one.peers.send(NodeId(2), group(1), heartbeat(1, 2, number.into())));
+        two.messages(2).await;
+        let answer =
+            one.peers.request(NodeId(2), RequestKind::Append, Bytes::from_static(b"x"), PATIENCE).await;
+        assert!(answer.is_ok(), "{answer:?}");
+    }
+    two.nats_takes_long.store(false, Ordering::Relaxed);
+    one.stop().await;
+    two.stop().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_falls_silent_is_noticed_while_a_message_takes_long() {
+    let mut setup = Setup::new(2);
+    setup.options.silence_max = Duration::from_millis(300);
+    let mut two = setup.start().await;
+    two.nats_takes_long.store(true, Ordering::Relaxed);
+    let mut raw = Raw::link(&two, 1).await;
+    raw.stream.write_all(b"\x02\0\0\0\x0ax").await.unwrap();
+    next(&mut two).await;
+    until(|| two.counts().cuts("silent") == 1).await;
+    two.stop().await;
+}
+
+/// Who has taken a message that takes some more turns, or as much as a turn allows.
 struct Busy {
     turns: usize,
+    is_due: bool,
     fresh: bool,
 }
 
@@ -98,6 +132,10 @@ impl NatsReceiver for Busy {
     }
 
     fn is_due(&mut self) -> bool {
+        self.is_due
+    }
+
+    fn is_under_way(&self) -> bool {
         self.turns > 0
     }
 
@@ -107,20 +145,45 @@ impl NatsReceiver for Busy {
     }
 
     fn settle(&mut self) -> bool {
+        self.is_due = false;
         std::mem::replace(&mut self.fresh, false)
     }
 }
 
-#[test]
-fn others_have_their_turn_where_messages_take_long_and_where_no_frame_is_left() {
-    tailrace_runtime::install();
-    for (turns, has_frame, expected) in [(0, true, 0), (3, true, 3), (0, false, 1), (3, false, 4)] {
-        let mut receiver = Busy { turns, fresh: true };
-        let mut way = pin!(give_way(&mut receiver, has_frame));
-        let mut yields = 0;
+/// How often others have their turn, and the turns that are left.
+fn yields(receiver: &mut Busy, frames_since: &mut Instant, has_frame: bool) -> (usize, usize) {
+    let mut yields = 0;
+    {
+        let mut way = pin!(give_way(receiver, frames_since, has_frame));
         while way.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             yields += 1;
         }
-        assert_eq!(yields, expected, "{turns} turns, frames left: {has_frame}");
     }
+    (yields, receiver.turns)
+}
+
+#[test]
+fn others_have_their_turn_where_messages_have_taken_one_and_where_no_frame_is_left() {
+    tailrace_runtime::install();
+    for (is_due, has_frame, expected) in
+        [(false, true, 0), (true, true, 1), (false, false, 1), (true, false, 1)]
+    {
+        let mut receiver = Busy { turns: 0, is_due, fresh: true };
+        let found = yields(&mut receiver, &mut Instant::now(), has_frame);
+        assert_eq!(found, (expected, 0), "due: {is_due}, frames left: {has_frame}");
+    }
+}
+
+#[test]
+fn a_message_that_takes_long_and_the_frames_of_its_link_take_turns() {
+    tailrace_runtime::install();
+    let mut receiver = Busy { turns: 3, is_due: false, fresh: true };
+    // The clock may stand anywhere, but not so late.
+    let mut just_now = Instant::now() + Duration::from_secs(3600);
+    assert_eq!(yields(&mut receiver, &mut just_now, true), (0, 3), "frames have their turn");
+    assert_eq!(yields(&mut receiver, &mut just_now, false), (1, 2), "there are none");
+    let mut long_ago = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+    let before = long_ago;
+    assert_eq!(yields(&mut receiver, &mut long_ago, true), (1, 1), "they have had it");
+    assert!(long_ago > before, "now it is theirs again");
 }
