@@ -5,6 +5,7 @@ use tailrace_env::time::Duration;
 use tailrace_coordination::share::{
     AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms, SharePartitionKey,
 };
+use tailrace_log::Reach;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
@@ -14,29 +15,48 @@ use tempfile::TempDir;
 use super::*;
 use crate::caller::Caller;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
+use crate::partitions::{
+    Isolation, PartitionHandle, ReadFailure, ReadTerms, append, append_marker, append_verified,
+    begin_verification,
+};
 use crate::start::RunningNode;
 use crate::taps::WantedBy;
 use crate::testing::start_in;
 
+const SETTINGS: [(&str, &str); 1] = [("share.coordinator.state.topic.num.partitions", "2")];
+
 struct Rig {
     running: RunningNode,
     key: SharePartitionKey,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 impl Rig {
     async fn start() -> Self {
+        Self::start_with(Vec::new()).await
+    }
+
+    /// `configs`: those of the topic.
+    async fn start_with(configs: Vec<(String, Option<String>)>) -> Self {
         let folder = TempDir::new().unwrap();
-        let running = start_in(&folder, &[("share.coordinator.state.topic.num.partitions", "2")]).await;
+        let running = start_in(&folder, &SETTINGS).await;
         let node = running.node();
         let topic = TopicId::from_random(tailrace_env::random::bytes16());
         let create = CreateTopic::with_defaults("jobs", topic, node.now(), Requester::Client);
+        let create = CreateTopic { configs, ..create };
         node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now()).await.unwrap();
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
         assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
         state::initialize(node, &key).await.unwrap();
-        Self { key, running, _folder: folder }
+        Self { key, running, folder }
+    }
+
+    /// The node stops, and starts again.
+    async fn again(self) -> Self {
+        let Self { key, running, folder } = self;
+        running.stop().await;
+        let running = start_in(&folder, &SETTINGS).await;
+        Self { key, running, folder }
     }
 
     fn node(&self) -> &Arc<Node> {
@@ -301,5 +321,22 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     // One that was let go of while nobody asked is found out as well.
     reloaded.handle.lead_again();
     assert!(!Arc::ptr_eq(&reloaded, &node.share.get_or_load(node, &rig.key).await.unwrap()));
+    rig.running.stop().await;
+}
+
+/// After a start no files of old segments are open: who may not wait for the disk has somebody else wait for it.
+#[tokio::test]
+async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie() {
+    let rig = Rig::start_with(vec![("internal.segment.bytes".to_owned(), Some("1000".to_owned()))]).await;
+    state::reset(rig.node(), &rig.key, Offset(0)).await.unwrap();
+    for _ in 0..30 {
+        rig.produce(None, 3).await;
+    }
+    let rig = rig.again().await;
+    let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
+    let at_hand = live.handle.read(Caller::internal(), &ReadTerms { reach: Reach::Memory, ..terms });
+    assert!(matches!(at_hand, Err(ReadFailure::NotAtHand)), "a read of memory alone would do");
+    assert_eq!(rig.acquire(&live, false).await.first(), Some(&(0, 2)));
     rig.running.stop().await;
 }
