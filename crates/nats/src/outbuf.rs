@@ -672,6 +672,13 @@ fn write_batch(socket: &Stream, batch: &mut Batch) -> (usize, io::Result<bool>) 
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::os::fd::BorrowedFd;
+    use std::task::Poll;
+
+    use tailrace_env::io::ReadBuf;
+    use tailrace_env::net::{BufferSizes, Socket};
+
     use super::*;
 
     #[test]
@@ -684,5 +691,72 @@ mod tests {
         out.put_back_signals(all);
         assert_eq!(look(), all);
         assert_eq!(look(), Signals::default());
+    }
+
+    /// A socket that takes everything.
+    struct Sink;
+
+    impl Socket for Sink {
+        fn poll_read_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_read(&self, _: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_write_ready(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn try_write(&self, buffers: &[IoSlice<'_>], _: bool) -> io::Result<usize> {
+            Ok(buffers.iter().map(|buffer| buffer.len()).sum())
+        }
+
+        fn try_send_file(&self, _: BorrowedFd<'_>, _: u64, _: usize) -> io::Result<usize> {
+            unreachable!("nobody sends files to NATS clients")
+        }
+
+        fn shutdown_write(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn set_buffers(&self, _: BufferSizes) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn local_addr(&self) -> io::Result<SocketAddr> {
+            Ok(([127, 0, 0, 1], 1).into())
+        }
+    }
+
+    /// Nobody wakes the connection's own task for what it left itself: it is to ask for its next turn.
+    #[test]
+    fn what_the_owner_leaves_it_is_told_of_and_what_others_leave_wakes_it() {
+        struct Woken(AtomicUsize);
+        impl std::task::Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let second = Duration::from_secs(1);
+        let limits = OutLimits { pending_max: usize::MAX, slow_at: usize::MAX, write_deadline: second };
+        let (_, socket) = Stream::new(Arc::new(Sink)).into_split();
+        let out = OutBuffer::new(limits, Some(Arc::new(socket)));
+        let woken = Arc::new(Woken(AtomicUsize::new(0)));
+        let waker = Waker::from(Arc::clone(&woken));
+        let count = || woken.0.load(Ordering::Relaxed);
+        drop(out.poll_owner(&mut Context::from_waker(&waker)));
+        let put = |batches: usize| {
+            (0..batches).for_each(|_| out.append_control(|buffer| buffer.resize(BATCH_BYTES, b'x')));
+        };
+        put(2);
+        assert!(out.flush(Writer::Owner, |_| ()), "the second batch is for its next turn");
+        assert_eq!((out.pending(), count()), (BATCH_BYTES, 0));
+        assert!(!out.flush(Writer::Owner, |_| ()));
+        assert_eq!((out.pending(), count()), (0, 0));
+        put(PUBLISHERS_ROUNDS + 1);
+        out.flush(Writer::Publisher, |_| ());
+        assert_eq!((out.pending(), count()), (BATCH_BYTES, 1));
     }
 }

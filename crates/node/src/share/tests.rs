@@ -11,6 +11,7 @@ use tailrace_coordination::share::{
     AcknowledgeKind, Acknowledgement, AcquireMode, AcquireTerms, AcquiredBatch, GroupTerms,
     SharePartitionKey, ShareRequest, ShareStateError,
 };
+use tailrace_log::Reach;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_records::{BatchBuilder, BatchOptions, Validated};
 use tailrace_replication::TransactionMarker;
@@ -22,10 +23,15 @@ use super::*;
 use crate::caller::Caller;
 use crate::coordinators::Perform;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, append, append_marker, append_verified, begin_verification};
+use crate::partitions::{
+    Isolation, PartitionHandle, ReadFailure, ReadTerms, append, append_marker, append_verified,
+    begin_verification,
+};
 use crate::start::RunningNode;
 use crate::taps::WantedBy;
 use crate::testing::start_in;
+
+const SETTINGS: [(&str, &str); 1] = [("share.coordinator.state.topic.num.partitions", "2")];
 
 struct Rig {
     running: RunningNode,
@@ -37,13 +43,26 @@ const SETTINGS: [(&str, &str); 1] = [("share.coordinator.state.topic.num.partiti
 
 impl Rig {
     async fn start() -> Self {
+        Self::start_with(Vec::new()).await
+    }
+
+    /// `configs`: those of the topic.
+    async fn start_with(configs: Vec<(String, Option<String>)>) -> Self {
         let folder = TempDir::new().unwrap();
         let running = start_in(&folder, &SETTINGS).await;
         let node = running.node();
-        let topic = create(node, "jobs", 1).await;
+        let topic = create(node, "jobs", 1, configs).await;
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
         assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
         state::initialize(node, &key, 1).await.unwrap();
+        Self { key, running, folder }
+    }
+
+    /// The node stops, and starts again.
+    async fn again(self) -> Self {
+        let Self { key, running, folder } = self;
+        running.stop().await;
+        let running = start_in(&folder, &SETTINGS).await;
         Self { key, running, folder }
     }
 
@@ -122,10 +141,15 @@ impl Rig {
     }
 }
 
-async fn create(node: &Arc<Node>, name: &str, partitions: i32) -> TopicId {
+async fn create(
+    node: &Arc<Node>,
+    name: &str,
+    partitions: i32,
+    configs: Vec<(String, Option<String>)>,
+) -> TopicId {
     let topic = TopicId::from_random(tailrace_env::random::bytes16());
     let create = CreateTopic::with_defaults(name, topic, node.now(), Requester::Client);
-    let create = Command::CreateTopic(CreateTopic { partitions, ..create });
+    let create = Command::CreateTopic(CreateTopic { partitions, configs, ..create });
     node.controller.execute(Caller::internal(), create, node.now()).await.unwrap();
     topic
 }
@@ -170,7 +194,7 @@ async fn delete_group(node: &Arc<Node>, group: &Arc<str>) -> Result<(), GroupErr
 async fn states_go_before_their_group_and_each_answers_for_itself() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let topic = create(node, "many", 8).await;
+    let topic = create(node, "many", 8, Vec::new()).await;
     let group = group_of(node, &["many"]).await;
     let left = Err(GroupError::StatesLeft { group: Arc::clone(&group) });
     assert_eq!(delete_group(node, &group).await, left);
@@ -457,5 +481,22 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     // One that was let go of while nobody asked is found out as well.
     reloaded.handle.lead_again();
     assert!(!Arc::ptr_eq(&reloaded, &node.share.get_or_load(node, &rig.key).await.unwrap()));
+    rig.running.stop().await;
+}
+
+/// After a start no files of old segments are open: who may not wait for the disk has somebody else wait for it.
+#[tokio::test]
+async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie() {
+    let rig = Rig::start_with(vec![("internal.segment.bytes".to_owned(), Some("1000".to_owned()))]).await;
+    state::reset(rig.node(), &rig.key, Offset(0)).await.unwrap();
+    for _ in 0..30 {
+        rig.produce(None, 3).await;
+    }
+    let rig = rig.again().await;
+    let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
+    let at_hand = live.handle.read(Caller::internal(), &ReadTerms { reach: Reach::Memory, ..terms });
+    assert!(matches!(at_hand, Err(ReadFailure::NotAtHand)), "a read of memory alone would do");
+    assert_eq!(rig.acquire(&live, false).await.first(), Some(&(0, 2)));
     rig.running.stop().await;
 }

@@ -192,16 +192,7 @@ impl Storm {
         mut rng: Rng,
         struck: &mut Option<Faults>,
     ) -> Result<(), String> {
-        (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
-        self.wait("the nodes start", WHOLE_WITHIN, |storm| {
-            storm.site.computers.iter().all(|computer| computer.node().is_some())
-        })?;
-        let internal = INTERNAL_TOPICS.map(|topic| (topic, INTERNAL_PARTITIONS));
-        for (topic, partitions) in TOPICS.into_iter().chain(internal) {
-            self.create(topic, partitions)?;
-        }
-        let protocol = rng.next_u64();
-        self.site.client.enter(|| clients::spawn_all(&self.site, &self.history, protocol));
+        self.begin(rng.next_u64())?;
         let begin = self.site.universe.now();
         let end = begin + Duration::from_millis(options.storm_ms);
         let faults = Faults::new(rng.fork(), &self.site, begin, end, &options.mask);
@@ -214,6 +205,20 @@ impl Storm {
         faults.end(&mut self.site);
         self.harm(faults)?;
         self.settle()
+    }
+
+    /// The nodes found a cluster, and clients begin to use it. `protocol` decides which ones speak which.
+    fn begin(&mut self, protocol: u64) -> Result<(), String> {
+        (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
+        self.wait("the nodes start", WHOLE_WITHIN, |storm| {
+            storm.site.computers.iter().all(|computer| computer.node().is_some())
+        })?;
+        let internal = INTERNAL_TOPICS.map(|topic| (topic, INTERNAL_PARTITIONS));
+        for (topic, partitions) in TOPICS.into_iter().chain(internal) {
+            self.create(topic, partitions)?;
+        }
+        self.site.client.enter(|| clients::spawn_all(&self.site, &self.history, protocol));
+        Ok(())
     }
 
     /// Copies are harmed, one after the other, and become whole again.
@@ -353,4 +358,33 @@ async fn create(
     };
     let created = node.execute(Caller::internal(), Command::CreateTopic(topic)).await;
     created.map(drop).map_err(|error| format!("the topic cannot be created: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::site::SESSION_TIMEOUT;
+    use super::*;
+
+    /// A member that waits for an answer may wait for longer than its session lasts: by then another one owns what it owned.
+    #[test]
+    fn a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends() {
+        let site = Site::new(1, &mut Rng::new(1));
+        let history = SharedHistory::new(site.habits);
+        let mut storm = Storm { site, history, writes: vec![0] };
+        storm.begin(0).expect("nothing disturbs it");
+        storm.history.lock().set_phase(Phase::Settling);
+        let is_owned =
+            |storm: &mut Storm| storm.history.lock().owned_partitions() == GROUPS * DATA_PARTITIONS;
+        storm.wait("each group has all partitions", WHOLE_WITHIN, is_owned).expect("nothing disturbs it");
+        let (node, clients) = (storm.site.number(0), storm.site.number(1));
+        storm.site.network.cut(node, clients, true);
+        storm.site.network.cut(clients, node, true);
+        storm.site.universe.run_for(SESSION_TIMEOUT / 2);
+        let owned = storm.history.lock().owned_partitions();
+        assert_eq!(owned, 0, "{}", storm.state());
+        storm.site.network.cut(node, clients, false);
+        storm.site.network.cut(clients, node, false);
+        storm.wait("each group has them again", WHOLE_WITHIN, is_owned).expect("the cut is over");
+        assert_eq!(storm.history.lock().anomaly(), None);
+    }
 }

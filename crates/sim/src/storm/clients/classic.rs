@@ -15,7 +15,7 @@ use tailrace_kafka_wire::messages::{
 };
 
 use super::client::{Client, Coordinated, below, code};
-use super::ownership::{HEARTBEAT_INTERVAL, OWNS_UNHEARD, Ownership};
+use super::ownership::{HEARTBEAT_INTERVAL, Ownership, while_owning};
 use crate::storm::history::Phase;
 use crate::storm::site::{DATA_PARTITIONS, SESSION_TIMEOUT};
 
@@ -109,7 +109,7 @@ impl Classic {
             ..Default::default()
         };
         let sent = Instant::now();
-        let Some(answer) = client.ask(node, SYNC_GROUP, &request).await else {
+        let Some(Some(answer)) = while_owning(sent, client.ask(node, SYNC_GROUP, &request)).await else {
             return client.refresh().await;
         };
         match code(answer.error_code) {
@@ -127,12 +127,17 @@ impl Classic {
 
     /// True if it is a member still.
     async fn beat(&mut self, client: &mut Client, generation_id: i32) -> bool {
-        let sent = Instant::now();
-        if sent - self.alive_at >= OWNS_UNHEARD {
+        let heard = while_owning(self.alive_at, self.heartbeat(client, generation_id)).await;
+        if heard.is_none() {
             self.owns.give_up(client);
             self.generation = None;
-            return false;
         }
+        heard.unwrap_or(false)
+    }
+
+    /// True if it is a member still.
+    async fn heartbeat(&mut self, client: &mut Client, generation_id: i32) -> bool {
+        let sent = Instant::now();
         let Some(node) = client.coordinator(Coordinated::Group, GROUP).await else { return false };
         let request = HeartbeatRequest {
             group_id: GROUP.to_owned(),

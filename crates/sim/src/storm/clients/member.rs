@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::consumer_group_heartbeat_request::TopicPartit
 use tailrace_kafka_wire::messages::consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 
 use super::client::{Client, Coordinated, below, code};
-use super::ownership::{HEARTBEAT_INTERVAL, OWNS_UNHEARD, Ownership};
+use super::ownership::{HEARTBEAT_INTERVAL, Ownership, while_owning};
 use crate::storm::history::Phase;
 use crate::storm::site::DATA_TOPIC;
 
@@ -28,8 +28,8 @@ struct Member {
     owns: Ownership,
     /// All of it has to be told: it is new, or an answer was lost that may have told it something.
     is_news: bool,
-    /// When it sent the last heartbeat that was answered.
-    alive_at: Instant,
+    /// When it sent the last heartbeat that was answered, or its first one.
+    alive_at: Option<Instant>,
 }
 
 /// `number`: in the history it counts as a node of its own, behind the others.
@@ -56,17 +56,21 @@ impl Member {
     fn new(number: usize) -> Self {
         let id = format!("{number}-{:016x}", random::u64());
         let owns = Ownership::none(GROUP, number);
-        Self { id, epoch: JOINS, owns, is_news: true, alive_at: Instant::now() }
+        Self { id, epoch: JOINS, owns, is_news: true, alive_at: None }
     }
 
     async fn beat(&mut self, client: &mut Client) {
-        let sent = Instant::now();
-        if sent - self.alive_at >= OWNS_UNHEARD {
-            return self.give_up(client);
+        let since = *self.alive_at.get_or_insert_with(Instant::now);
+        if while_owning(since, self.heartbeat(client)).await.is_none() {
+            self.give_up(client);
         }
+    }
+
+    async fn heartbeat(&mut self, client: &mut Client) {
+        let sent = Instant::now();
         match self.ask(client, self.epoch).await {
             Some((ErrorCode::None, answer)) => {
-                (self.epoch, self.alive_at, self.is_news) = (answer.member_epoch, sent, false);
+                (self.epoch, self.alive_at, self.is_news) = (answer.member_epoch, Some(sent), false);
                 if let Some(assignment) = answer.assignment {
                     let all = assignment.topic_partitions.into_iter().flat_map(|topic| topic.partitions);
                     self.is_news |= self.owns.take(client, all.collect());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tailrace_env::time::Duration;
+use tailrace_env::time::{self, Duration, Instant};
 
 use super::client::Client;
 use crate::storm::site::SESSION_TIMEOUT;
@@ -13,6 +13,17 @@ pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(300);
 /// A member that has heard nothing for so long owns nothing any more. It is less than a session lasts: a coordinator that does not know
 /// yet that it is deposed answers still, and the next one does not hear of that.
 pub(super) const OWNS_UNHEARD: Duration = SESSION_TIMEOUT.checked_div(3).expect("3 is not 0");
+
+/// Does what a member does while it owns partitions. `since`: when it sent the last request that was answered, or its first one. `None`:
+/// it owns nothing any more, and what it was waiting for is not waited for any longer. To look only between two requests would not do:
+/// one may take longer than a session.
+pub(super) async fn while_owning<T>(since: Instant, does: impl Future<Output = T>) -> Option<T> {
+    let end = since + OWNS_UNHEARD;
+    if Instant::now() >= end {
+        return None;
+    }
+    time::timeout_at(end, does).await.ok()
+}
 
 /// What a member owns.
 pub(super) struct Ownership {
