@@ -746,7 +746,7 @@ mod tests {
         let woken = Arc::new(Woken(AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&woken));
         let count = || woken.0.load(Ordering::Relaxed);
-        drop(out.poll_owner(&mut Context::from_waker(&waker)));
+        let _ = out.poll_owner(&mut Context::from_waker(&waker));
         let put = |batches: usize| {
             (0..batches).for_each(|_| out.append_control(|buffer| buffer.resize(BATCH_BYTES, b'x')));
         };

@@ -39,8 +39,6 @@ struct Rig {
     folder: TempDir,
 }
 
-const SETTINGS: [(&str, &str); 1] = [("share.coordinator.state.topic.num.partitions", "2")];
-
 impl Rig {
     async fn start() -> Self {
         Self::start_with(Vec::new()).await
@@ -488,7 +486,7 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
 #[tokio::test]
 async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie() {
     let rig = Rig::start_with(vec![("internal.segment.bytes".to_owned(), Some("1000".to_owned()))]).await;
-    state::reset(rig.node(), &rig.key, Offset(0)).await.unwrap();
+    state::reset(rig.node(), &rig.key, 1, Offset(0)).await.unwrap();
     for _ in 0..30 {
         rig.produce(None, 3).await;
     }

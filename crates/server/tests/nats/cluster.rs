@@ -14,8 +14,6 @@ use crate::common::TestServer;
 use crate::common::nats::{Raw, Said};
 use crate::crossing::{PATIENCE, next, settled};
 
-/// A short while in which something must not happen.
-
 /// Nodes 1 to N of one cluster.
 pub(crate) async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer> {
     let mut nodes: Vec<TestServer> = Vec::new();

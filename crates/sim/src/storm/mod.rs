@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 52] = [
+pub const RARE: [&str; 56] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
