@@ -42,6 +42,7 @@ impl ShareGroups {
                 }
                 Ok(live) => {
                     live.give_up();
+                    live.last_write_ended().await;
                     self.remove(key, &slot);
                 }
                 Err(failure) => return Err(failure),

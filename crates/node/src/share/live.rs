@@ -111,6 +111,13 @@ impl LivePartition {
         self.wake();
     }
 
+    /// Waits until nothing of it is being kept any more, once it was given up: a fresh one must not be loaded from before what
+    /// is on its way. A hand-over of leadership that fails leaves this node leading in the same epoch, so that the coordinator
+    /// would not tell the one from the other.
+    pub(super) async fn last_write_ended(&self) {
+        drop(self.keeping.lock().await);
+    }
+
     /// Registers a fetch that wants to look again when records may have become available. Look again after registering.
     pub fn register_fetch(&self, fetch: &Arc<Notify>) {
         let mut waiting = lock(&self.waiting);

@@ -457,6 +457,28 @@ async fn a_share_partition_that_panics_is_loaded_anew() {
     assert_eq!(rig.running.stop().await, 0);
 }
 
+/// What was acknowledged may still be on its way to the coordinator, of the same epoch.
+#[tokio::test]
+async fn a_fresh_one_is_not_loaded_while_the_one_before_is_being_kept() {
+    let rig = Rig::start().await;
+    let (node, key) = (Arc::clone(rig.node()), rig.key.clone());
+    let old = node.share.get_or_load(&node, &key).await.unwrap();
+    let writes = old.keeping.lock().await;
+    old.give_up();
+    let again = tokio::spawn({
+        let (node, key) = (Arc::clone(&node), key.clone());
+        async move { node.share.get_or_load(&node, &key).await }
+    });
+    // It would have read the state by then.
+    for _ in 0..20 {
+        state::summary(&node, &key).await.unwrap();
+    }
+    assert!(!again.is_finished());
+    drop(writes);
+    assert!(!Arc::ptr_eq(&old, &again.await.unwrap().unwrap()));
+    assert_eq!(rig.running.stop().await, 0);
+}
+
 /// Another leader may have handed out records meanwhile, and kept what was said of them.
 #[tokio::test]
 async fn what_was_known_before_another_node_led_counts_no_more() {
