@@ -10,14 +10,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use libfuzzer_sys::fuzz_target;
-use tailrace_coordination::coordinator::{Coordinator, Effects, Moment, Replayed};
+use tailrace_coordination::coordinator::{Coordinator, Effects, Generations, Moment, Replayed};
 use tailrace_coordination::groups::GroupCoordinator;
 use tailrace_coordination::share::ShareCoordinator;
 use tailrace_coordination::transactions::TransactionCoordinator;
 use tailrace_metadata::{Controller, MetadataImage};
-use tailrace_types::{Offset, TimestampMs};
+use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 /// How often time passes.
 const TICKS: usize = 8;
@@ -39,12 +40,14 @@ fn play<C: Coordinator>(new: fn() -> C, mut log: &[u8], image: &Arc<MetadataImag
         (log, offset) = (rest, offset.plus(1));
     }
     let mut now = TimestampMs(1_700_000_000_000);
-    let mut effects = coordinator.loaded(&Moment { now, image });
+    let drawn = AtomicU32::new(0);
+    let generations = Generations::new(LeaderEpoch(1), &drawn);
+    let mut effects = coordinator.loaded(&Moment { now, image, generations });
     for _ in 0..TICKS {
         understand(new(), &effects);
         let Some(deadline) = coordinator.deadline() else { return };
         now = TimestampMs(now.0.max(deadline.0));
-        effects = coordinator.tick(&Moment { now, image });
+        effects = coordinator.tick(&Moment { now, image, generations });
     }
 }
 

@@ -683,6 +683,7 @@ mod tests {
 
     #[test]
     fn signals_that_are_put_back_are_seen_at_the_next_look() {
+        tailrace_runtime::install();
         let limits = OutLimits { pending_max: 1, slow_at: 1, write_deadline: Duration::from_secs(1) };
         let out = OutBuffer::new(limits, None);
         let finish = Some(CloseReason::Client);
@@ -739,6 +740,7 @@ mod tests {
                 self.0.fetch_add(1, Ordering::Relaxed);
             }
         }
+        tailrace_runtime::install();
         let second = Duration::from_secs(1);
         let limits = OutLimits { pending_max: usize::MAX, slow_at: usize::MAX, write_deadline: second };
         let (_, socket) = Stream::new(Arc::new(Sink)).into_split();
