@@ -12,7 +12,7 @@ use tailrace_types::LeaderEpoch;
 use tailrace_node::ask::NotEntered;
 use tailrace_node::controller::CommandError;
 use tailrace_node::coordinators::CoordinatorFailure;
-use tailrace_node::partitions::{AppendFailure, EpochMismatch, NotHere, ReadFailure};
+use tailrace_node::partitions::{AppendFailure, EpochMismatch, LookupFailure, NotHere, ReadFailure};
 use tailrace_node::share::state::StateFailure;
 use tailrace_node::share::{AcknowledgeFailure, SessionFailure, ShareFailure};
 
@@ -128,6 +128,14 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
             ErrorCode::KafkaStorageError
         }
         ReadFailure::Log(error) => log_code(error),
+    }
+}
+
+/// Why no offset was found for a time.
+pub(crate) fn lookup_code(failure: &LookupFailure) -> ErrorCode {
+    match failure {
+        LookupFailure::Log(error) => log_code(error),
+        LookupFailure::Panicked => ErrorCode::UnknownServerError,
     }
 }
 
