@@ -81,8 +81,7 @@ impl Aside {
 
     /// Waits until there is room.
     pub async fn reserve(&self, bytes: usize) -> Reservation {
-        let mut ticket = self.room.ticket();
-        std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
+        self.room.reserve(bytes).await
     }
 
     /// Takes room without waiting.

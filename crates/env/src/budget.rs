@@ -1,4 +1,5 @@
-//! One bound for the memory of all requests being read: `queued.max.request.bytes`, as in Kafka.
+//! One bound for the memory of all requests being read: `queued.max.request.bytes`, as in Kafka. What else is taken out of a bounded room,
+//! in the order in which it was asked for, has a budget of its own.
 //!
 //! A frame is admitted as it arrives, in steps: what was only announced takes nothing from others. Steps are granted in the order in
 //! which they were asked for, so that a large frame is not overtaken for ever. A connection whose next step is not granted stops
@@ -73,6 +74,12 @@ impl RequestBudget {
     /// A place in the line of those who wait for room.
     pub fn ticket(self: &Arc<Self>) -> Ticket {
         Ticket { budget: Arc::clone(self), number: None }
+    }
+
+    /// Takes `bytes` once it is their turn and there is room; more than the whole budget once nothing else is taken.
+    pub async fn reserve(self: &Arc<Self>, bytes: usize) -> Reservation {
+        let mut ticket = self.ticket();
+        std::future::poll_fn(|cx| ticket.poll_reserve(bytes, cx)).await
     }
 
     /// Takes `bytes` without waiting, whatever is left.

@@ -23,7 +23,7 @@ pub(crate) async fn dispatch(context: Context, reader: Reader) -> Result<Decided
     match context.header.api_key {
         ApiKey::Produce => produce::decide(context, reader).await,
         ApiKey::Fetch => fetch::decide(context, reader).await,
-        ApiKey::ListOffsets => answer(context, reader, list_offsets::handle).await,
+        ApiKey::ListOffsets => list_offsets::decide(context, reader).await,
         ApiKey::Metadata => answer(context, reader, metadata::handle).await,
         ApiKey::OffsetCommit => offset_commit::decide(context, reader).await,
         ApiKey::OffsetFetch => offset_fetch::decide(context, reader).await,

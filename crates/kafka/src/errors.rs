@@ -13,7 +13,7 @@ use crate::groups::group_code;
 use tailrace_node::ask::NotEntered;
 use tailrace_node::controller::CommandError;
 use tailrace_node::coordinators::CoordinatorFailure;
-use tailrace_node::partitions::{AppendFailure, EpochMismatch, NotHere, ReadFailure};
+use tailrace_node::partitions::{AppendFailure, EpochMismatch, LookupFailure, NotHere, ReadFailure};
 use tailrace_node::share::state::StateFailure;
 use tailrace_node::share::{AcknowledgeFailure, DeletionFailure, SessionFailure, ShareFailure};
 
@@ -152,6 +152,14 @@ pub(crate) fn read_code(failure: &ReadFailure) -> ErrorCode {
         }
         ReadFailure::Log(error) => log_code(error),
         ReadFailure::Panicked => ErrorCode::UnknownServerError,
+    }
+}
+
+/// Why no offset was found for a time.
+pub(crate) fn lookup_code(failure: &LookupFailure) -> ErrorCode {
+    match failure {
+        LookupFailure::Log(error) => log_code(error),
+        LookupFailure::Panicked => ErrorCode::UnknownServerError,
     }
 }
 

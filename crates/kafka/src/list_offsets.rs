@@ -1,23 +1,24 @@
 //! ListOffsets (2): from a time, or from a name such as "earliest", to an offset.
 //!
-//! Lookups by time read the disk, so all of a request's are done together on a worker thread.
+//! Lookups by time read the disk and expand batches. A request's are done one after the other, and later requests are decided meanwhile: who
+//! names hundreds of partitions takes no more of the threads for that than who names one.
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use tailrace_env::task;
 
-use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsRequest};
 use tailrace_kafka_wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsResponse, ListOffsetsTopicResponse,
 };
+use tailrace_kafka_wire::{ErrorCode, Reader};
 use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
-use crate::context::Context;
-use crate::errors::{claimed_epoch, epoch_code, log_code};
+use crate::closed::Closed;
+use crate::context::{Context, Decided, answer_later, decode};
+use crate::errors::{claimed_epoch, epoch_code, lookup_code};
 use crate::fetch::READ_COMMITTED;
 use crate::lookup::online_by_name;
-use tailrace_node::partitions::{Isolation, PartitionHandle, TopicTable};
+use tailrace_node::partitions::{Isolation, Lookups, PartitionHandle, TopicTable};
 
 /// First version whose answers carry leader epochs.
 const EPOCHS_FROM: i16 = 4;
@@ -62,7 +63,8 @@ struct Lookup {
 /// An offset that was found.
 type FoundOffset = (Offset, TimestampMs, LeaderEpoch);
 
-pub(crate) async fn handle(context: Arc<Context>, request: ListOffsetsRequest) -> ListOffsetsResponse {
+pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
+    let request: ListOffsetsRequest = decode(&context, reader)?;
     let version = context.version();
     let committed_only = request.isolation_level == READ_COMMITTED;
     let duplicates = duplicates(&request);
@@ -77,7 +79,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListOffsetsRequest) -
             let answer = if !duplicates.contains(&key) {
                 let place = (topics.len(), partitions.len());
                 look(&table, &topic.name, wanted, version, committed_only).map(|look| match look {
-                    Look::Found(found) => response(wanted.partition_index, Some(found), version),
+                    Look::FoundOffset(found) => response(wanted.partition_index, Some(found), version),
                     Look::Nothing => response(wanted.partition_index, None, version),
                     Look::OnDisk { handle, wanted: what, upto } => {
                         lookups.push(Lookup { place, handle, wanted: what, upto });
@@ -93,15 +95,23 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListOffsetsRequest) -
         }
         topics.push(ListOffsetsTopicResponse { name: topic.name, partitions, ..Default::default() });
     }
-    for (place, outcome) in on_worker(lookups).await {
-        let slot = &mut topics[place.0].partitions[place.1];
-        let index = slot.partition_index;
-        *slot = match outcome {
-            Ok(found) => response(index, found, version),
-            Err(code) => refused(index, code),
-        };
+    let mut answer = ListOffsetsResponse { topics, ..Default::default() };
+    if lookups.is_empty() {
+        return Ok(Decided::Reply(context.reply(&answer)?));
     }
-    ListOffsetsResponse { topics, ..Default::default() }
+    let node = Arc::clone(context.node());
+    Ok(answer_later(context, async move {
+        for Lookup { place, handle, wanted, upto } in lookups {
+            let found = look_up(node.lookups(), &handle, wanted, upto).await;
+            let slot = &mut answer.topics[place.0].partitions[place.1];
+            let index = slot.partition_index;
+            *slot = match found {
+                Ok(found) => response(index, found, version),
+                Err(code) => refused(index, code),
+            };
+        }
+        answer
+    }))
 }
 
 /// Partitions that come more than once: which of the questions is meant?
@@ -113,7 +123,7 @@ fn duplicates(request: &ListOffsetsRequest) -> HashSet<(String, i32)> {
 }
 
 enum Look {
-    Found(FoundOffset),
+    FoundOffset(FoundOffset),
     Nothing,
     OnDisk { handle: Arc<PartitionHandle>, wanted: WantedOffset, upto: Offset },
 }
@@ -132,43 +142,27 @@ fn look(
     let bounds = handle.bounds();
     let upto = bounds.end(Isolation::of(committed_only));
     Ok(match wanted {
-        WantedOffset::Latest => Look::Found((upto, TimestampMs::NONE, handle.epoch_at(upto))),
+        WantedOffset::Latest => Look::FoundOffset((upto, TimestampMs::NONE, handle.epoch_at(upto))),
         WantedOffset::Earliest => {
             let start = bounds.log_start;
-            Look::Found((start, TimestampMs::NONE, handle.epoch_at(start)))
+            Look::FoundOffset((start, TimestampMs::NONE, handle.epoch_at(start)))
         }
         WantedOffset::Tiered => Look::Nothing,
         WantedOffset::MaxTimestamp | WantedOffset::AtOrAfter(_) => Look::OnDisk { handle, wanted, upto },
     })
 }
 
-/// The place of an answer, and what was found.
-type Outcome = ((usize, usize), Result<Option<FoundOffset>, ErrorCode>);
-
-async fn on_worker(lookups: Vec<Lookup>) -> Vec<Outcome> {
-    if lookups.is_empty() {
-        return Vec::new();
-    }
-    let places: Vec<_> = lookups.iter().map(|lookup| lookup.place).collect();
-    let work = move || lookups.iter().map(|lookup| (lookup.place, lookup.run())).collect();
-    task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "looking up offsets panicked");
-        places.into_iter().map(|place| (place, Err(ErrorCode::UnknownServerError))).collect()
-    })
-}
-
-impl Lookup {
-    fn run(&self) -> Result<Option<FoundOffset>, ErrorCode> {
-        let log = self.handle.reader.log();
-        let found = match self.wanted {
-            WantedOffset::AtOrAfter(time) => log.offset_for_time(time, self.upto),
-            _ => log.max_timestamp(self.upto),
-        };
-        found.map_err(|error| {
-            tracing::error!(partition = %self.handle.id, %error, "looking up an offset by time failed");
-            log_code(&error)
-        })
-    }
+async fn look_up(
+    lookups: &Lookups,
+    handle: &Arc<PartitionHandle>,
+    wanted: WantedOffset,
+    upto: Offset,
+) -> Result<Option<FoundOffset>, ErrorCode> {
+    let found = match wanted {
+        WantedOffset::AtOrAfter(time) => lookups.offset_for_time(handle, time, upto).await,
+        _ => lookups.max_timestamp(handle, upto).await,
+    };
+    found.map_err(|failure| lookup_code(&failure))
 }
 
 fn response(index: i32, found: Option<FoundOffset>, version: i16) -> ListOffsetsPartitionResponse {

@@ -118,5 +118,6 @@ pub use sections::{PRODUCERS, Section, Sections};
 pub use staging::Staging;
 pub use store::LogStore;
 pub use sync::SyncPlan;
+pub use time::{Candidate, Looked, TimeLookup, TimeStep};
 pub use trim::Trim;
 pub use verified::VerifyReads;

@@ -24,7 +24,19 @@ use crate::store::LogStore;
 pub(crate) type SegmentList<D> = Vec<Arc<Segment<D>>>;
 
 /// A read is repeated when segments were truncated or removed under it, at most this often.
-const RETRIES_MAX: usize = 3;
+pub(crate) const RETRIES_MAX: usize = 3;
+
+/// The segments as a read has found them.
+pub(crate) struct Seen<D: Disk> {
+    generation: u64,
+    pub(crate) segments: Arc<SegmentList<D>>,
+}
+
+impl<D: Disk> Clone for Seen<D> {
+    fn clone(&self) -> Self {
+        Self { generation: self.generation, segments: Arc::clone(&self.segments) }
+    }
+}
 
 /// The readers' side of a log. Takes no lock, except a short one of the table of open files when a file must be opened.
 pub struct LogReader<D: Disk> {
@@ -59,19 +71,32 @@ impl<D: Disk> LogReader<D> {
         &self,
         read: impl Fn(&SegmentList<D>) -> Result<T, LogError>,
     ) -> Result<T, LogError> {
+        self.retrying_as_seen(|seen| read(&seen.segments))
+    }
+
+    /// The same for what is not read to its end at once: [`LogReader::is_disturbed_since`] tells later whether it is worth reading again.
+    pub(crate) fn retrying_as_seen<T>(
+        &self,
+        read: impl Fn(&Seen<D>) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
         let mut tries = 0;
         loop {
-            let generation = self.generation.load(Acquire);
-            let segments = self.segments.load_full();
-            let result = read(&segments);
+            let seen =
+                Seen { generation: self.generation.load(Acquire), segments: self.segments.load_full() };
+            let result = read(&seen);
             tries += 1;
-            let disturbed =
-                generation != self.generation.load(Acquire) || !Arc::ptr_eq(&segments, &self.segments.load());
+            let disturbed = self.is_disturbed_since(&seen);
             match result {
                 Err(LogError::Damaged { .. } | LogError::Io { .. }) if disturbed && tries <= RETRIES_MAX => {}
                 result => return result,
             }
         }
+    }
+
+    /// True if segments were truncated or removed since.
+    pub(crate) fn is_disturbed_since(&self, seen: &Seen<D>) -> bool {
+        seen.generation != self.generation.load(Acquire)
+            || !Arc::ptr_eq(&seen.segments, &self.segments.load())
     }
 
     /// Kafka's answer to OffsetForLeaderEpoch: the largest known epoch up to `epoch`, and one past its last offset

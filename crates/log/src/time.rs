@@ -1,13 +1,17 @@
 //! Lookups by time. The rows lead to one batch; that batch is decoded to find the record.
 //!
+//! A lookup goes in steps, because what they need differs: [`LogReader::go_on`] reads the disk, and looks into a batch that is quickly
+//! decoded. What may take long, or much memory, it leaves to [`Candidate::search`], which waits for nothing and belongs on another thread.
+//!
 //! Where that batch cannot be looked into, its first offset is the answer: its row, which has a checksum of its own, says that a record of that
 //! time is in it. Who reads from there on misses none, and is told by the read what is wrong with the batch, or gets its records if it is whole
 //! again by then. To pass over the batch would hide them.
 
 use std::cell::Cell;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tailrace_records::{BatchError, DecodedBatch, TimestampType};
+use tailrace_records::{BatchError, Compression, DecodedBatch, TimestampType};
 use tailrace_types::{DECOMPRESSED_BYTES_MAX, LeaderEpoch, Offset, TimestampMs};
 
 use crate::batches::read_batch_bytes;
@@ -16,68 +20,286 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::names::Kind;
 use crate::format::row::Row;
-use crate::reader::{LogReader, SegmentList};
+use crate::reader::{LogReader, RETRIES_MAX, Seen};
 use crate::rows::Rows;
 use crate::segment::{Segment, SegmentFiles};
+
+/// A batch up to this size is looked into where it is read, unless it expands to more than [`QUICK_EXPANDED_BYTES`]: that is done within a
+/// millisecond or so.
+const QUICK_BATCH_BYTES: u32 = 32 * 1024;
+
+/// See [`QUICK_BATCH_BYTES`].
+const QUICK_EXPANDED_BYTES: usize = 256 * 1024;
 
 /// A record found by its time.
 type TimedOffset = (Offset, TimestampMs, LeaderEpoch);
 
-/// What is looked for: the first record from `start` on and below `upto` whose timestamp is at least `timestamp`.
-struct TimeQuery<'a> {
+/// A lookup by time on its way.
+pub struct TimeLookup<D: Disk> {
+    aim: Aim,
+    /// What is looked for below `upto`; `None` until that is known.
+    timestamp: Option<TimestampMs>,
+    upto: Offset,
+    /// The record is not below this.
+    passed: Offset,
+    /// A batch that could not be looked into.
+    closed: Option<Closed<D>>,
+    retries: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    AtOrAfter,
+    /// The largest timestamp that the segments know of, which may lie below the log start.
+    Largest,
+    /// The largest timestamp of the rows above the log start.
+    LargestOfRows,
+}
+
+/// A batch that could not be looked into, why not, and its first offset.
+struct Closed<D: Disk> {
+    error: LogError,
+    first: TimedOffset,
+    seen: Seen<D>,
+}
+
+/// How far a lookup has come.
+pub enum TimeStep<D: Disk> {
+    /// To its end. `None` if there is no such record.
+    Found(Option<TimedOffset>),
+    /// To a batch of so many bytes, which are not read before there is room for them.
+    Large {
+        /// Its bytes as they are stored.
+        bytes: usize,
+        /// It takes more once it is expanded.
+        is_compressed: bool,
+    },
+    /// To that batch, which was read.
+    Within(Box<Candidate<D>>),
+}
+
+/// A batch in which a record must be, as it was read.
+pub struct Candidate<D: Disk> {
+    bytes: Vec<u8>,
+    path: PathBuf,
+    row: Row,
+    sought: Sought,
+    seen: Seen<D>,
+}
+
+/// What a look into a [`Candidate`] has come to.
+pub struct Looked<D: Disk> {
+    outcome: Result<Option<TimedOffset>, LogError>,
+    /// The batch's first offset.
+    first: TimedOffset,
+    /// What follows it.
+    next_offset: Offset,
+    bytes_max: usize,
+    seen: Seen<D>,
+}
+
+/// What is looked for: the first record from `start` on whose timestamp is at least `timestamp`.
+#[derive(Clone, Copy)]
+struct Sought {
     timestamp: TimestampMs,
     start: Offset,
+}
+
+/// The same below `upto`, and how.
+struct TimeQuery<'a> {
+    sought: Sought,
     upto: Offset,
+    /// Bytes of a batch that may be read to be looked into elsewhere; `None` if only what is quickly looked into is wanted.
+    room: Option<usize>,
     /// The answer, if what the record must be in cannot be looked into.
     closed: &'a Cell<Option<TimedOffset>>,
 }
 
+impl Sought {
+    /// The first offset of a batch that may be the answer, with the batch's largest timestamp.
+    fn first_of(&self, row: &Row) -> TimedOffset {
+        (row.base_offset.max(self.start), row.max_timestamp, row.leader_epoch)
+    }
+
+    /// Decodes the batch that `row` describes, whose records may expand to `bytes_max` bytes, and looks for the record in it.
+    fn find_in(&self, bytes: &[u8], row: &Row, bytes_max: usize) -> Result<Option<TimedOffset>, BatchError> {
+        let batch = DecodedBatch::new(bytes, bytes_max)?;
+        for record in batch.records() {
+            let record = record?;
+            if record.timestamp >= self.timestamp && record.offset >= self.start {
+                return Ok(Some((record.offset, record.timestamp, row.leader_epoch)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<D: Disk> TimeLookup<D> {
+    /// Looks for the first record in offset order, from the log start on and below `upto`, whose timestamp is at least `timestamp`. If the
+    /// batch that it is in is damaged, or expands to more than any setting allows: for its first offset, and its largest timestamp.
+    pub fn at_or_after(timestamp: TimestampMs, upto: Offset) -> Self {
+        Self { timestamp: Some(timestamp), ..Self::of(Aim::AtOrAfter, upto) }
+    }
+
+    /// The same for the first record with the largest timestamp below `upto`. There is none if no record has a timestamp.
+    pub fn largest(upto: Offset) -> Self {
+        Self::of(Aim::Largest, upto)
+    }
+
+    fn of(aim: Aim, upto: Offset) -> Self {
+        Self { aim, timestamp: None, upto, passed: Offset(0), closed: None, retries: 0 }
+    }
+
+    /// Goes by a look into the batch that [`LogReader::go_on`] gave. Returns the record if it was found; if not, the lookup goes on.
+    pub fn note(&mut self, looked: Looked<D>) -> Option<TimedOffset> {
+        match looked.outcome {
+            Ok(Some(found)) if found.0 < self.upto => return Some(found),
+            // No earlier one is.
+            Ok(Some(_)) => self.passed = self.upto,
+            Ok(None) => self.passed = looked.next_offset,
+            Err(error) => self.closed = Some(Closed { error, first: looked.first, seen: looked.seen }),
+        }
+        None
+    }
+}
+
+impl<D: Disk> Candidate<D> {
+    /// Looks into the batch, whose records may expand to `bytes_max` bytes. Needs no disk.
+    pub fn search(self, bytes_max: usize) -> Looked<D> {
+        let found = self.sought.find_in(&self.bytes, &self.row, bytes_max);
+        Looked {
+            outcome: found.map_err(|e| LogError::of_batch(&self.path, u64::from(self.row.position), &e)),
+            first: self.sought.first_of(&self.row),
+            next_offset: self.row.next_offset(),
+            bytes_max,
+            seen: self.seen,
+        }
+    }
+}
+
+impl<D: Disk> Looked<D> {
+    /// True if the records expand to more bytes than were allowed, and a setting may have allowed more when the batch was accepted.
+    pub fn is_cut(&self) -> bool {
+        self.bytes_max < DECOMPRESSED_BYTES_MAX
+            && matches!(self.outcome, Err(LogError::ExpandsTooLarge { .. }))
+    }
+}
+
 impl<D: Disk> LogReader<D> {
-    /// The first record in offset order, from the log start on and below `upto`, whose timestamp is at least
-    /// `timestamp`. Blocks on the disk; decodes the batch it is in. If that is damaged, or expands to more than any setting
-    /// allows: its first offset, and its largest timestamp.
+    /// Goes on with a lookup, as far as that is quick once the disk has given what is needed. Blocks on the disk. `room`: so many bytes of a
+    /// batch may be read for [`Candidate::search`]; then no batch is looked into here.
     ///
     /// # Errors
-    /// [`LogError::Damaged`] for a bad row.
+    /// [`LogError::Damaged`] for a bad row; the disk's.
+    pub fn go_on(&self, lookup: &mut TimeLookup<D>, room: Option<usize>) -> Result<TimeStep<D>, LogError> {
+        if let Some(closed) = lookup.closed.take() {
+            if lookup.retries >= RETRIES_MAX || !self.is_disturbed_since(&closed.seen) {
+                // It stayed so when it was read again: nobody had cut off or removed it meanwhile.
+                self.condemn_by(&closed.error);
+                return Ok(TimeStep::Found(Some(closed.first)));
+            }
+            lookup.retries += 1;
+        }
+        loop {
+            let timestamp = match lookup.timestamp {
+                Some(timestamp) => timestamp,
+                None if lookup.aim == Aim::LargestOfRows => self.largest_of_rows(lookup.upto)?,
+                None => self.largest_of_segments(lookup.upto)?,
+            };
+            lookup.timestamp = Some(timestamp);
+            if lookup.aim != Aim::AtOrAfter && timestamp.0 < 0 {
+                return Ok(TimeStep::Found(None));
+            }
+            match self.step_to(timestamp, lookup, room)? {
+                // The segment's largest timestamp lies below the log start.
+                TimeStep::Found(None) if lookup.aim == Aim::Largest => {
+                    *lookup = TimeLookup::of(Aim::LargestOfRows, lookup.upto);
+                }
+                step => return Ok(step),
+            }
+        }
+    }
+
+    /// A whole lookup on the caller's thread, however long it takes.
+    fn look_up(&self, mut lookup: TimeLookup<D>) -> Result<Option<TimedOffset>, LogError> {
+        let mut room = None;
+        loop {
+            match self.go_on(&mut lookup, room.take())? {
+                TimeStep::Found(found) => return Ok(found),
+                TimeStep::Large { bytes, .. } => room = Some(bytes),
+                TimeStep::Within(candidate) => {
+                    if let Some(found) = lookup.note(candidate.search(DECOMPRESSED_BYTES_MAX)) {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`TimeLookup::at_or_after`] on the caller's thread, which blocks on the disk and expands what is large.
+    ///
+    /// # Errors
+    /// As [`LogReader::go_on`].
     pub fn offset_for_time(
         &self,
         timestamp: TimestampMs,
         upto: Offset,
     ) -> Result<Option<TimedOffset>, LogError> {
+        self.look_up(TimeLookup::at_or_after(timestamp, upto))
+    }
+
+    /// The same for [`TimeLookup::largest`].
+    ///
+    /// # Errors
+    /// As [`LogReader::go_on`].
+    pub fn max_timestamp(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
+        self.look_up(TimeLookup::largest(upto))
+    }
+
+    fn step_to(
+        &self,
+        timestamp: TimestampMs,
+        lookup: &TimeLookup<D>,
+        room: Option<usize>,
+    ) -> Result<TimeStep<D>, LogError> {
         let closed = Cell::new(None);
-        let found = self.retrying(|segments| {
+        let found = self.retrying_as_seen(|seen| {
             closed.set(None);
-            let upto = upto.min(self.log_end().offset());
-            self.time_in(segments, &TimeQuery { timestamp, start: self.log_start(), upto, closed: &closed })
+            let upto = lookup.upto.min(self.log_end().offset());
+            let start = self.log_start().max(lookup.passed);
+            self.time_in(
+                seen,
+                &TimeQuery { sought: Sought { timestamp, start }, upto, room, closed: &closed },
+            )
         });
         match (found, closed.get()) {
-            // It stayed so when it was read again: nobody had cut off or removed it meanwhile.
+            // It stayed so, as above.
             (Err(error), Some(first)) => {
                 self.condemn_by(&error);
-                Ok(Some(first))
+                Ok(TimeStep::Found(Some(first)))
             }
-            (found, _) => found,
+            (found, _) => found.map(|step| step.unwrap_or(TimeStep::Found(None))),
         }
     }
 
-    fn time_in(
-        &self,
-        segments: &SegmentList<D>,
-        wanted: &TimeQuery<'_>,
-    ) -> Result<Option<TimedOffset>, LogError> {
-        if wanted.start >= wanted.upto {
+    fn time_in(&self, seen: &Seen<D>, wanted: &TimeQuery<'_>) -> Result<Option<TimeStep<D>>, LogError> {
+        let Sought { timestamp, start } = wanted.sought;
+        if start >= wanted.upto {
             return Ok(None);
         }
-        for segment in segments {
-            if segment.end_offset() <= wanted.start || segment.max_timestamp() < wanted.timestamp {
+        for segment in seen.segments.iter() {
+            if segment.end_offset() <= start || segment.max_timestamp() < timestamp {
                 continue;
             }
             if segment.base_offset >= wanted.upto {
                 break;
             }
-            let found = self.time_in_segment(segment, wanted)?;
-            if found.is_some() {
-                return Ok(found.filter(|found| found.0 < wanted.upto));
+            let step = self.time_in_segment(seen, segment, wanted)?;
+            if let Some(TimeStep::Found(found)) = step {
+                return Ok(Some(TimeStep::Found(found.filter(|found| found.0 < wanted.upto))));
+            }
+            if step.is_some() {
+                return Ok(step);
             }
         }
         Ok(None)
@@ -85,19 +307,21 @@ impl<D: Disk> LogReader<D> {
 
     fn time_in_segment(
         &self,
+        seen: &Seen<D>,
         segment: &Arc<Segment<D>>,
         wanted: &TimeQuery<'_>,
-    ) -> Result<Option<TimedOffset>, LogError> {
+    ) -> Result<Option<TimeStep<D>>, LogError> {
+        let Sought { timestamp, start } = wanted.sought;
         let files = self.files(segment).inspect_err(|error| {
             // An index is built again soon. A `.log` that is gone may stay so.
             if Damage::of(error).is_some_and(|damage| damage.file == segment.path(Kind::Log)) {
-                let first = segment.base_offset.max(wanted.start);
+                let first = segment.base_offset.max(start);
                 let epoch = self.epoch_at(first).unwrap_or(LeaderEpoch::UNKNOWN);
                 wanted.closed.set(Some((first, segment.max_timestamp(), epoch)));
             }
         })?;
         let mut rows = Rows::new(segment, &files);
-        let first = rows.first_where(|row| row.running_max_timestamp >= wanted.timestamp)?;
+        let first = rows.first_where(|row| row.running_max_timestamp >= timestamp)?;
         // Mostly the first row is it. Not if its records at or after the time lie below the log start.
         for number in first..rows.count {
             let row = rows.get_ahead(number)?;
@@ -105,42 +329,20 @@ impl<D: Disk> LogReader<D> {
             if row.base_offset >= wanted.upto {
                 break;
             }
-            if row.max_timestamp < wanted.timestamp || row.next_offset() <= wanted.start {
+            if row.max_timestamp < timestamp || row.next_offset() <= start {
                 continue;
             }
-            let found = self.time_in_batch(segment, &files, &row, wanted)?;
-            if found.is_some() {
-                return Ok(found);
+            let step = time_in_batch(seen, segment, &files, &row, wanted)?;
+            if step.is_some() {
+                return Ok(step);
             }
         }
         Ok(None)
     }
 
-    fn time_in_batch(
-        &self,
-        segment: &Segment<D>,
-        files: &SegmentFiles<D>,
-        row: &Row,
-        wanted: &TimeQuery<'_>,
-    ) -> Result<Option<TimedOffset>, LogError> {
-        let first = (row.base_offset.max(wanted.start), row.max_timestamp, row.leader_epoch);
-        let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
-        if row.attributes.timestamp_type() == TimestampType::LogAppendTime && !has_gaps {
-            return Ok(Some(first));
-        }
-        let found = find_record(segment, files, row, wanted);
-        if let Err(LogError::Damaged { .. } | LogError::ExpandsTooLarge { .. }) = found {
-            wanted.closed.set(Some(first));
-        }
-        found
-    }
-
-    /// The first record with the largest timestamp below `upto`. `None` if no record has a timestamp.
-    ///
-    /// # Errors
-    /// As [`LogReader::offset_for_time`].
-    pub fn max_timestamp(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
-        let largest = self.retrying(|segments| {
+    /// The largest timestamp below `upto`, also of records below the log start.
+    fn largest_of_segments(&self, upto: Offset) -> Result<TimestampMs, LogError> {
+        self.retrying(|segments| {
             let upto = upto.min(self.log_end().offset());
             let mut largest = TimestampMs::NONE;
             for segment in segments.iter().filter(|s| s.base_offset < upto) {
@@ -156,20 +358,12 @@ impl<D: Disk> LogReader<D> {
                 }
             }
             Ok(largest)
-        })?;
-        if largest.0 < 0 {
-            return Ok(None);
-        }
-        match self.offset_for_time(largest, upto)? {
-            // The segment's largest timestamp lies below the log start.
-            None => self.max_timestamp_by_rows(upto),
-            found => Ok(found),
-        }
+        })
     }
 
     /// The same by looking at every row from the log start on. Only after DeleteRecords within a segment.
-    fn max_timestamp_by_rows(&self, upto: Offset) -> Result<Option<TimedOffset>, LogError> {
-        let largest = self.retrying(|segments| {
+    fn largest_of_rows(&self, upto: Offset) -> Result<TimestampMs, LogError> {
+        self.retrying(|segments| {
             let (start, upto) = (self.log_start(), upto.min(self.log_end().offset()));
             let mut largest = TimestampMs::NONE;
             for segment in segments.iter().filter(|s| s.end_offset() > start && s.base_offset < upto) {
@@ -184,28 +378,59 @@ impl<D: Disk> LogReader<D> {
                 }
             }
             Ok(largest)
-        })?;
-        if largest.0 < 0 { Ok(None) } else { self.offset_for_time(largest, upto) }
+        })
     }
 }
 
-/// Decodes a batch and looks for the record in it.
-fn find_record<D: Disk>(
+fn time_in_batch<D: Disk>(
+    seen: &Seen<D>,
     segment: &Segment<D>,
     files: &SegmentFiles<D>,
     row: &Row,
     wanted: &TimeQuery<'_>,
-) -> Result<Option<TimedOffset>, LogError> {
-    let (path, position) = (segment.path(Kind::Log), u64::from(row.position));
-    let mut bytes = vec![0; row.batch_bytes as usize];
-    let read = read_batch_bytes(&files.log, &path, &mut bytes, position)?;
-    let failed = |error: BatchError| LogError::of_batch(&path, position, &error);
-    let batch = DecodedBatch::new(&bytes[..read], DECOMPRESSED_BYTES_MAX).map_err(failed)?;
-    for record in batch.records() {
-        let record = record.map_err(failed)?;
-        if record.timestamp >= wanted.timestamp && record.offset >= wanted.start {
-            return Ok(Some((record.offset, record.timestamp, row.leader_epoch)));
-        }
+) -> Result<Option<TimeStep<D>>, LogError> {
+    let first = wanted.sought.first_of(row);
+    let has_gaps = row.record_count != row.last_offset_delta.saturating_add(1);
+    if row.attributes.timestamp_type() == TimestampType::LogAppendTime && !has_gaps {
+        return Ok(Some(TimeStep::Found(Some(first))));
     }
-    Ok(None)
+    let step = look(seen, segment, files, row, wanted);
+    if let Err(LogError::Damaged { .. } | LogError::ExpandsTooLarge { .. }) = step {
+        wanted.closed.set(Some(first));
+    }
+    step
+}
+
+/// Looks into a batch if that is quick, and reads it if there is room.
+fn look<D: Disk>(
+    seen: &Seen<D>,
+    segment: &Segment<D>,
+    files: &SegmentFiles<D>,
+    row: &Row,
+    wanted: &TimeQuery<'_>,
+) -> Result<Option<TimeStep<D>>, LogError> {
+    let batch_bytes = row.batch_bytes as usize;
+    let is_compressed = !matches!(row.attributes.compression(), Ok(Compression::None));
+    let large = TimeStep::Large { bytes: batch_bytes, is_compressed };
+    let fits = match wanted.room {
+        Some(room) => batch_bytes <= room,
+        None => row.batch_bytes <= QUICK_BATCH_BYTES,
+    };
+    if !fits {
+        return Ok(Some(large));
+    }
+    let (path, position) = (segment.path(Kind::Log), u64::from(row.position));
+    let mut bytes = vec![0; batch_bytes];
+    let read = read_batch_bytes(&files.log, &path, &mut bytes, position)?;
+    bytes.truncate(read);
+    let sought = wanted.sought;
+    if wanted.room.is_some() {
+        let candidate = Candidate { bytes, path, row: *row, sought, seen: seen.clone() };
+        return Ok(Some(TimeStep::Within(Box::new(candidate))));
+    }
+    match sought.find_in(&bytes, row, QUICK_EXPANDED_BYTES) {
+        Ok(found) => Ok(found.map(|found| TimeStep::Found(Some(found)))),
+        Err(BatchError::ExpandsTooLarge { .. }) => Ok(Some(large)),
+        Err(error) => Err(LogError::of_batch(&path, position, &error)),
+    }
 }

@@ -17,7 +17,7 @@ use crate::caller::Caller;
 use crate::controller::{CommandError, Executed};
 use crate::coordinators::{CoordinatorFailure, Groups, Transactions};
 use crate::node::Node;
-use crate::partitions::Topic;
+use crate::partitions::{Lookups, Topic};
 use crate::share::ShareGroups;
 use crate::taps::WantedBy;
 
@@ -35,6 +35,11 @@ impl Node {
     /// Threads for what keeps a processor busy. Fronts use the same ones.
     pub fn workers(&self) -> &Arc<Workers> {
         &self.workers
+    }
+
+    /// Finds offsets by time.
+    pub fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
     /// True while it has nothing to do with other nodes: it leads and coordinates everything itself.

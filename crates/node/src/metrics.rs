@@ -4,6 +4,7 @@ use tailrace_env::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tailrace_env::metrics::{ReasonLabel, times};
@@ -109,6 +110,8 @@ pub(crate) struct NodeMetrics {
     fsync_seconds: Histogram,
     fsync_failures: Counter,
     pub(crate) relay_retries: Counter,
+    /// What lookups by time have read and expanded.
+    pub(crate) lookup_memory: Gauge,
     pub(crate) compaction: CompactionMetrics,
     pub(crate) repair: RepairMetrics,
 }
@@ -121,6 +124,7 @@ impl Default for NodeMetrics {
             fsync_seconds: times(),
             fsync_failures: Counter::default(),
             relay_retries: Counter::default(),
+            lookup_memory: Gauge::default(),
             compaction: CompactionMetrics::default(),
             repair: RepairMetrics::default(),
         }
@@ -145,6 +149,12 @@ impl NodeMetrics {
             "nats_capture_forward_retries",
             "Requests to leaders of partitions that were put again",
             self.relay_retries.clone(),
+        );
+        r.register_with_unit(
+            "lookup_memory",
+            "Bytes that are reserved for the batches that lookups by time look into",
+            Unit::Bytes,
+            self.lookup_memory.clone(),
         );
         self.compaction.register_into(r);
         self.repair.register_into(r);

@@ -16,7 +16,7 @@ use crate::controller::{ControllerShell, GROUP as METADATA, ProducerIdBlock};
 use crate::coordinators::Coordinators;
 use crate::dirty::DirtyPages;
 use crate::metrics::NodeMetrics;
-use crate::partitions::{Flusher, PartitionHandle, PartitionSlot, Stepper, TopicTable};
+use crate::partitions::{Flusher, Lookups, PartitionHandle, PartitionSlot, Stepper, TopicTable};
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
 use crate::share::ShareGroups;
@@ -46,6 +46,8 @@ pub struct Node {
     pub(crate) dirty: Arc<DirtyPages>,
     /// Threads for what keeps a processor busy.
     pub(crate) workers: Arc<Workers>,
+    /// Lookups by time.
+    pub(crate) lookups: Lookups,
     /// Batches on their way to the leaders of their partitions.
     pub(crate) relay: Relay,
     /// Who speaks to the other nodes over the same links.

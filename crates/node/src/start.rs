@@ -18,7 +18,7 @@ use tailrace_log::{DataDirLock, Disk, LockError, LogError, LogStore, remove_left
 use tailrace_metadata::{ControlError, RegisterNode};
 use tailrace_peers::{ListenError, PeerTls, Peers, Port, TlsError};
 use tailrace_replication::raft::ReplicaOptions;
-use tailrace_types::NodeId;
+use tailrace_types::{NodeId, usize_of};
 
 use crate::cleaner::Cleaner;
 use crate::cluster::{self, Addresses, ClusterError, Entered, LinkUser, Links, Own, Registration};
@@ -32,8 +32,8 @@ use crate::group_collector::GroupCollector;
 use crate::metrics::NodeMetrics;
 use crate::node::Node;
 use crate::partitions::{
-    FollowsTopics, Journal, Opener, PartitionContext, Stepper, close_all, keep_open, keep_up, replace_lost,
-    replica_options, start_flusher, tick,
+    FollowsTopics, Journal, Lookups, Opener, PartitionContext, Stepper, close_all, keep_open, keep_up,
+    replace_lost, replica_options, start_flusher, tick,
 };
 use crate::relay::Relay;
 use crate::scrubber::Scrubber;
@@ -263,6 +263,11 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         flusher: context.flusher,
         stepper,
         dirty: context.dirty,
+        lookups: Lookups::new(
+            usize_of(config.tailrace_decompressed_bytes_max),
+            Arc::clone(&workers),
+            metrics.lookup_memory.clone(),
+        ),
         workers,
         taps: Taps::new(sinks),
         relay: Relay::new(&config, relays, metrics.relay_retries.clone()),

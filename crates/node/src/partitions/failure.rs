@@ -1,5 +1,6 @@
-//! Why a partition takes nothing.
+//! Why a partition takes nothing, or cannot tell where a time is.
 
+use tailrace_log::LogError;
 use tailrace_replication::AppendError;
 use tailrace_replication::raft::ProposeError;
 
@@ -28,4 +29,15 @@ impl From<ProposeError> for AppendFailure {
             ProposeError::Append(error) => Self::Refused(error),
         }
     }
+}
+
+/// Why a lookup by time has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupFailure {
+    /// The log cannot be read.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// A bug of the server.
+    #[error("looking up an offset by time panicked")]
+    Panicked,
 }

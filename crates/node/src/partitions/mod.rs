@@ -1,6 +1,7 @@
 //! Partitions as the shell holds them: handles, the table of topics, appends, the flusher and upkeep.
 
 pub mod append;
+mod by_time;
 mod epochs;
 mod failure;
 mod flusher;
@@ -22,7 +23,8 @@ mod workers;
 
 pub(crate) use append::append_in_epoch;
 pub use append::{append, append_marker, append_verified, begin_verification, begin_verification_if_needed};
-pub use failure::AppendFailure;
+pub use by_time::Lookups;
+pub use failure::{AppendFailure, LookupFailure};
 pub(crate) use flusher::start_flusher;
 pub(crate) use handle::Ending;
 pub(crate) use handle::Flusher;

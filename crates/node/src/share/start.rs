@@ -1,7 +1,6 @@
 //! Where a share group begins in a partition that it has not read yet (`share.auto.offset.reset`).
 
 use std::sync::Arc;
-use tailrace_env::task;
 
 use tailrace_config::ShareOffsetReset;
 use tailrace_types::{Offset, TimestampMs};
@@ -9,7 +8,7 @@ use tailrace_types::{Offset, TimestampMs};
 use super::failure::ShareFailure;
 use super::settings::GroupSettings;
 use crate::node::Node;
-use crate::partitions::{PartitionHandle, ReadFailure};
+use crate::partitions::{LookupFailure, PartitionHandle, ReadFailure};
 
 /// The offset that the setting stands for now.
 pub(super) async fn first_offset(
@@ -25,15 +24,10 @@ pub(super) async fn first_offset(
         ShareOffsetReset::ByDuration(duration) => {
             let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
             let since = TimestampMs(node.now().0.saturating_sub(ms));
-            let log = Arc::clone(handle);
-            let look = move || log.reader.log().offset_for_time(since, latest);
-            let found = task::spawn_blocking(look).await.map_err(|error| {
-                tracing::error!(partition = %handle.id, %error, "looking up an offset by time panicked");
-                ShareFailure::Internal
-            })?;
-            let found = found.map_err(|error| {
-                tracing::error!(partition = %handle.id, %error, "looking up an offset by time failed");
-                ShareFailure::from(ReadFailure::Log(error))
+            let found = node.lookups().offset_for_time(handle, since, latest).await;
+            let found = found.map_err(|failure| match failure {
+                LookupFailure::Log(error) => ShareFailure::Read(ReadFailure::Log(error)),
+                LookupFailure::Panicked => ShareFailure::Internal,
             })?;
             Ok(found.map_or(latest, |(offset, ..)| offset))
         }

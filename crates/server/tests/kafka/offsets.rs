@@ -15,6 +15,8 @@ use tailrace_kafka_wire::messages::list_offsets_response::ListOffsetsPartitionRe
 use tailrace_kafka_wire::messages::offset_for_leader_epoch_request::{
     OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
+use tailrace_records::{BatchBuilder, BatchOptions, Compression};
+use tailrace_types::TimestampMs;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -130,6 +132,29 @@ async fn by_time() {
         assert_eq!((found, timestamp), expected, "{time}");
         assert_eq!(epoch, if found < 0 { -1 } else { 0 });
     }
+}
+
+/// They are expanded, and looked into, on other threads than small ones.
+#[tokio::test]
+async fn by_time_within_large_batches() {
+    let server = TestServer::start().await;
+    let mut client = server.connect().await;
+    client.create_topic("t", 1, &[]).await;
+    for (from, compression) in [(0, Compression::None), (1000, Compression::Zstd)] {
+        let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
+        for number in from..from + 1000 {
+            builder.push(TimestampMs(number), None, Some(&[b'v'; 1000]), &[]).unwrap();
+        }
+        let answer = client.produce_batch("t", 0, builder.build()).await;
+        assert_eq!((answer.error_code, answer.base_offset), (0, from));
+    }
+    for time in [0, 1, 500, 999, 1000, 1001, 1999] {
+        assert_eq!(offset(&mut client, "t", time).await, (time, time, 0));
+    }
+    assert_eq!(offset(&mut client, "t", 2000).await, (-1, -1, -1));
+    assert_eq!(offset(&mut client, "t", MAX_TIMESTAMP).await, (1999, 1999, 0));
+    assert_eq!(delete(&mut client, "t", 0, 1500).await, (1500, OK));
+    assert_eq!(offset(&mut client, "t", 3).await, (1500, 1500, 0), "the log start is within the batch");
 }
 
 #[tokio::test]
