@@ -79,7 +79,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             let answer = if !duplicates.contains(&key) {
                 let place = (topics.len(), partitions.len());
                 look(&table, &topic.name, wanted, version, committed_only).map(|look| match look {
-                    Look::FoundOffset(found) => response(wanted.partition_index, Some(found), version),
+                    Look::Found(found) => response(wanted.partition_index, Some(found), version),
                     Look::Nothing => response(wanted.partition_index, None, version),
                     Look::OnDisk { handle, wanted: what, upto } => {
                         lookups.push(Lookup { place, handle, wanted: what, upto });
@@ -123,7 +123,7 @@ fn duplicates(request: &ListOffsetsRequest) -> HashSet<(String, i32)> {
 }
 
 enum Look {
-    FoundOffset(FoundOffset),
+    Found(FoundOffset),
     Nothing,
     OnDisk { handle: Arc<PartitionHandle>, wanted: WantedOffset, upto: Offset },
 }
@@ -142,10 +142,10 @@ fn look(
     let bounds = handle.bounds();
     let upto = bounds.end(Isolation::of(committed_only));
     Ok(match wanted {
-        WantedOffset::Latest => Look::FoundOffset((upto, TimestampMs::NONE, handle.epoch_at(upto))),
+        WantedOffset::Latest => Look::Found((upto, TimestampMs::NONE, handle.epoch_at(upto))),
         WantedOffset::Earliest => {
             let start = bounds.log_start;
-            Look::FoundOffset((start, TimestampMs::NONE, handle.epoch_at(start)))
+            Look::Found((start, TimestampMs::NONE, handle.epoch_at(start)))
         }
         WantedOffset::Tiered => Look::Nothing,
         WantedOffset::MaxTimestamp | WantedOffset::AtOrAfter(_) => Look::OnDisk { handle, wanted, upto },
