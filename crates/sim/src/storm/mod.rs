@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 48] = [
+pub const RARE: [&str; 49] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -79,6 +79,7 @@ pub const RARE: [&str; 48] = [
     "a process was killed",
     "a processor began",
     "a processor's transaction was committed",
+    "a read would have had to wait for the disk",
     "a reader passed over an aborted batch",
     "a reassignment was begun",
     "a record was heard",
@@ -168,6 +169,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
         Ok(told) => {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(told);
+            counts.insert("a read would have had to wait for the disk", storm.site.would_wait());
             counts.insert("turns of all that ran", storm.site.universe.turns());
             let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
             Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })
