@@ -15,6 +15,9 @@ pub(crate) struct Computer {
     network: Network,
     number: u8,
     disk: SimDisk,
+    cold_percent: u64,
+    /// Of disks before this one.
+    would_wait: u64,
     machine: &'static Machine,
     server: Arc<Mutex<Started>>,
 }
@@ -26,7 +29,19 @@ impl Computer {
     /// A computer with the address 10.0.0.`number` and an empty disk, whose faults follow from `seed`.
     pub(crate) fn new(network: &Network, number: u8, seed: u64) -> Self {
         let machine = network.switch_on(number);
-        Self { network: network.clone(), number, disk: SimDisk::new(seed), machine, server: Arc::default() }
+        let (network, disk, server) = (network.clone(), SimDisk::new(seed), Arc::default());
+        Self { network, number, disk, cold_percent: 0, would_wait: 0, machine, server }
+    }
+
+    /// As [`SimDisk::set_cold`], for all disks that it will have.
+    pub(crate) fn set_cold(&mut self, percent: u64) {
+        self.cold_percent = percent;
+        self.disk.set_cold(percent);
+    }
+
+    /// Reads that were not to wait, and would have had to.
+    pub(crate) fn would_wait(&self) -> u64 {
+        self.would_wait + self.disk.stats().would_wait
     }
 
     /// What runs on it, runs here.
@@ -43,6 +58,7 @@ impl Computer {
     /// killed: those they spoke with hear of it.
     pub(crate) fn crash(&mut self, mode: CrashMode) {
         self.machine.stop(mode == CrashMode::KeepAll);
+        self.would_wait = self.would_wait();
         self.disk = self.disk.crash(mode);
         self.machine = self.network.switch_on(self.number);
         self.server = Arc::default();
@@ -52,6 +68,7 @@ impl Computer {
     pub(crate) fn lose_disk(&mut self, seed: u64) {
         self.crash(CrashMode::LoseAll);
         self.disk = SimDisk::new(seed);
+        self.disk.set_cold(self.cold_percent);
     }
 
     /// Stops the server in order, if one runs, and does not wait for it.

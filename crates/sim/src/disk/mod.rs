@@ -49,6 +49,7 @@ impl SimDisk {
             inodes: Vec::new(),
             folders: vec![Folder::default()],
             faults: Faults::default(),
+            cold_percent: 0,
             stats: Stats::default(),
             recording: None,
             observer: None,
@@ -87,6 +88,12 @@ impl SimDisk {
     /// Bytes that the disk holds; `None` for no bound. Counts file lengths and reserved blocks.
     pub fn set_space(&self, bytes: Option<u64>) {
         self.lock().faults.space_bytes = bytes;
+    }
+
+    /// Of a hundred reads that must not wait so many would have to. Some of them say so, others read less than there is, or nothing, as
+    /// Linux 5.9 and 5.10 do.
+    pub fn set_cold(&self, percent: u64) {
+        self.lock().cold_percent = percent;
     }
 
     /// Bytes in use.
@@ -287,6 +294,11 @@ impl DiskFile for SimFile {
             buf[..bytes].copy_from_slice(&current[from..from + bytes]);
             Ok(bytes)
         })
+    }
+
+    fn read_at_hand(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let there = self.disk.lock().at_hand(buf.len())?;
+        self.read_at(&mut buf[..there], position)
     }
 
     fn write_all_at(&self, bufs: &[IoSlice<'_>], position: u64) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! What a disk holds, and what is known of its use.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -49,6 +50,8 @@ pub struct Stats {
     pub syncs: u64,
     /// Files opened or created.
     pub opens: u64,
+    /// Reads that were not to wait, and would have had to.
+    pub would_wait: u64,
 }
 
 pub(super) type Observer = Arc<dyn Fn(&Op) + Send + Sync>;
@@ -59,7 +62,24 @@ pub(super) struct State {
     /// 0 is the root.
     pub(super) folders: Vec<Folder>,
     pub(super) faults: Faults,
+    /// In so many of a hundred cases what is read is not in memory.
+    pub(super) cold_percent: u64,
     pub(super) stats: Stats,
     pub(super) recording: Option<Vec<Op>>,
     pub(super) observer: Option<Observer>,
+}
+
+impl State {
+    /// How much of what is read is in memory.
+    pub(super) fn at_hand(&mut self, wanted: usize) -> io::Result<usize> {
+        if self.cold_percent == 0 || !self.rng.percent(self.cold_percent) {
+            return Ok(wanted);
+        }
+        self.stats.would_wait += 1;
+        match self.rng.below(4) {
+            0 => Ok(0),
+            1 => Ok(self.rng.below(wanted as u64) as usize),
+            _ => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
 }

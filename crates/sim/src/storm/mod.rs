@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 56] = [
+pub const RARE: [&str; 57] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -81,6 +81,7 @@ pub const RARE: [&str; 56] = [
     "a process was killed",
     "a processor began",
     "a processor's transaction was committed",
+    "a read would have had to wait for the disk",
     "a reader passed over an aborted batch",
     "a reassignment was begun",
     "a relaxed topic",
@@ -177,6 +178,7 @@ fn play(options: &StormOptions) -> Result<StormReport, Failure> {
             let mut counts = faults.as_ref().map(Faults::counts).unwrap_or_default();
             counts.extend(told);
             counts.extend(storm.site.kind());
+            counts.insert("a read would have had to wait for the disk", storm.site.would_wait());
             counts.insert("turns of all that ran", storm.site.universe.turns());
             let (copies, universe) = (storm.history.lock().copies.clone(), &storm.site.universe);
             Ok(StormReport { counts, took: universe.now(), copies, trace: universe.digest() })

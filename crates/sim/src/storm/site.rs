@@ -121,6 +121,9 @@ const TIGHT: [(&str, &str); 6] = [
 /// In so many runs answers are lost all the time.
 const RESETS_PERCENT: u64 = 20;
 
+/// Of a hundred reads that must not wait for a disk so many would have to: as many as one of these says, by the run.
+const COLD_PERCENTS: [u64; 4] = [0, 3, 25, 100];
+
 /// The number of the computer of the clients.
 const CLIENT: u8 = 100;
 
@@ -158,7 +161,7 @@ impl Site {
         let universe = Universe::new(rng.next_u64());
         let network = Network::new(&universe);
         let one = |number| Computer::new(&network, number, rng.next_u64());
-        let computers: Vec<_> = (1..=nodes).map(one).collect();
+        let mut computers: Vec<_> = (1..=nodes).map(one).collect();
         let (client, starts) = (network.switch_on(CLIENT), vec![0; computers.len()]);
         let followers_answer = rng.percent(50);
         let habits = Habits {
@@ -168,6 +171,8 @@ impl Site {
             is_tight: rng.percent(TIGHT_PERCENT),
             loses_answers: rng.percent(RESETS_PERCENT),
         };
+        let cold = usize::try_from(rng.below(COLD_PERCENTS.len() as u64)).expect("there are few");
+        computers.iter_mut().for_each(|computer| computer.set_cold(COLD_PERCENTS[cold]));
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
 
@@ -180,6 +185,11 @@ impl Site {
             ("nodes with one thread of each kind, and hardly any room", self.habits.is_tight),
         ];
         kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
+    }
+
+    /// Reads that were not to wait for a disk, and would have had to.
+    pub(super) fn would_wait(&self) -> u64 {
+        self.computers.iter().map(Computer::would_wait).sum()
     }
 
     /// The number of a computer. The clients' comes behind the others.

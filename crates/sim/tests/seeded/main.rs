@@ -2,6 +2,7 @@
 
 mod aborted;
 mod aborted_replicas;
+mod cold;
 mod committed;
 mod common;
 mod conversations;
