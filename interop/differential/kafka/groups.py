@@ -84,7 +84,7 @@ class Groups:
         # Each join brings something else, and so a new generation: what follows when nothing is new depends on who leads.
         known["joins"] = known.get("joins", 0) + 1
         metadata = subscription(names, struct.pack(">i", known["joins"]))
-        body = {"GroupId": self.group_name(g), "SessionTimeoutMs": 30_000, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
+        body = {"GroupId": self.group_name(g), "SessionTimeoutMs": 60_000, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
                 "GroupInstanceId": None, "ProtocolType": "consumer", "Protocols": [{"Name": protocol, "Metadata": metadata}]}
         if not known["id"]:
             first = self.call("JoinGroup", 7, body)
