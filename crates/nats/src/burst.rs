@@ -38,6 +38,10 @@ pub(crate) struct Burst {
     timed: u64,
     /// The client in whose task this is.
     own: Option<u64>,
+    /// Who is far behind gets nothing.
+    passes_over: bool,
+    /// Deliveries that were not made for that reason.
+    passed_over: u64,
 }
 
 impl Default for Burst {
@@ -65,6 +69,8 @@ impl Burst {
             searches: 0,
             timed: 0,
             own,
+            passes_over: false,
+            passed_over: 0,
         }
     }
 
@@ -135,6 +141,24 @@ impl Burst {
         }
         // The list keeps its memory.
         self.touched = touched;
+    }
+
+    /// From now on, those who are far behind are passed over, or no longer.
+    pub(crate) fn pass_over(&mut self, passes_over: bool) {
+        self.passes_over = passes_over;
+    }
+
+    /// True if this one is.
+    #[inline]
+    pub(super) fn is_passed_over(&mut self, client: &Client) -> bool {
+        let is_passed_over = self.passes_over && client.out.is_far_behind();
+        self.passed_over += u64::from(is_passed_over);
+        is_passed_over
+    }
+
+    /// Deliveries that were not made since this was asked last, since their receivers are far behind.
+    pub(crate) fn take_passed_over(&mut self) -> u64 {
+        std::mem::take(&mut self.passed_over)
     }
 
     /// Takes note of a connection that is behind.

@@ -443,6 +443,12 @@ impl OutBuffer {
         self.pending() > self.limits.slow_at
     }
 
+    /// True if so much waits that it is nearer to being cut than to slowing publishers.
+    pub(super) fn is_far_behind(&self) -> bool {
+        let OutLimits { slow_at, pending_max, .. } = self.limits;
+        self.pending() > slow_at + (pending_max - slow_at) / 2
+    }
+
     /// Does something that must not happen while messages are appended.
     pub(super) fn locked<T>(&self, work: impl FnOnce() -> T) -> T {
         let _state = self.lock();

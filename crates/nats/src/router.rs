@@ -378,6 +378,9 @@ fn deliver_to(
     burst: &mut Burst,
 ) -> bool {
     let client = &subscription.client;
+    if burst.is_passed_over(client) {
+        return false;
+    }
     let delivery = Delivery { message: *message, sid: subscription.sid() };
     let size = size_of(&delivery);
     let mut count = Count::Refused;

@@ -1,22 +1,56 @@
-//! A front without a node, and clients without a socket, for tests.
+//! A front with and without a node, and clients without a socket, for tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use prometheus_client::metrics::gauge::Gauge;
 use tailrace_config::{BrokerConfig, DynamicConfigs};
+use tailrace_env::metrics::Metrics;
+use tailrace_env::workers::Workers;
+use tailrace_node::{DataFolder, Fronts, NodeDisk, RunningNode, Startup};
+use tailrace_runtime::disk::LocalDisk;
 use tailrace_subjects::{Dialect, Pattern};
+use tempfile::TempDir;
 
 use crate::auth::Auth;
 use crate::client::{Client, TransportKind};
 use crate::front::NatsFront;
 use crate::outbuf::OutBuffer;
+use crate::server::NatsServer;
 use crate::subscription::{ClientSubscription, Sid};
 
 pub(crate) fn front() -> NatsFront {
     tailrace_runtime::install();
     let config = BrokerConfig::resolve(&BTreeMap::new(), &DynamicConfigs::default()).unwrap();
-    let auth = Auth::load(&config).unwrap();
-    NatsFront::new(&config, None, auth, std::sync::Arc::new(tailrace_env::workers::Workers::start().unwrap()))
+    front_of(&config, &Arc::new(Workers::start().unwrap()))
+}
+
+fn front_of(config: &BrokerConfig, workers: &Arc<Workers>) -> NatsFront {
+    let auth = Auth::load(config).unwrap();
+    NatsFront::new(config, None, auth, Arc::clone(workers))
+}
+
+/// A front with a node behind it, in `folder`, with these settings.
+pub(crate) async fn server_in(folder: &TempDir, settings: &[(&str, &str)]) -> (RunningNode, Arc<NatsServer>) {
+    tailrace_runtime::install();
+    let data = folder.path().join("data").display().to_string();
+    let settings = settings.iter().copied().chain([("data.dir", &*data)]);
+    let settings: BTreeMap<_, _> = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let config = BrokerConfig::resolve(&settings, &DynamicConfigs::default()).unwrap();
+    let workers = Arc::new(Workers::start().unwrap());
+    let front = Arc::new(front_of(&config, &workers));
+    let fronts = Fronts {
+        followers: vec![Arc::clone(&front) as _],
+        sinks: vec![Arc::clone(&front) as _],
+        ..Fronts::default()
+    };
+    let folder = DataFolder::open(&config, NodeDisk::new(LocalDisk::default())).unwrap();
+    let metrics = Arc::new(Metrics::default());
+    let startup = Startup { folder, settings, metrics, addresses: None, workers, fronts };
+    let running = tailrace_node::start(startup).await.unwrap();
+    let node = Arc::clone(running.node());
+    let server = NatsServer { front, node, tls: None, kafka_connections: Gauge::default() };
+    (running, Arc::new(server))
 }
 
 /// A client with so many subscriptions to `subject`. It reads nothing.

@@ -165,6 +165,11 @@ impl Replies {
         self.places.is_empty()
     }
 
+    /// The memory that they take.
+    fn bytes(&self) -> usize {
+        self.subjects.len() + self.places.len() * size_of::<(u32, u32)>()
+    }
+
     fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let mut start = 0;
         self.places.iter().map(move |&(index, end)| {
@@ -200,7 +205,7 @@ impl Word {
 }
 
 /// Acknowledges the records once they are committed. That is waited for only where they are by now, or where as many
-/// acknowledgements wait as may.
+/// acknowledgements wait as may: of this connection, until those who wait have been told, or of all, until the records are committed.
 pub(super) async fn acknowledge(
     server: &Arc<NatsServer>,
     line: &Line,
@@ -219,15 +224,19 @@ pub(super) async fn acknowledge(
     let batch = Batch { line, topic, partition, first: stored.first(), replies };
     let captures = server.front.captures();
     let count = u32::try_from(batch.replies.len()).unwrap_or(u32::MAX).min(captures.acks_max);
+    // First of all its own: who waits for that keeps nothing from others.
+    let room = batch.line.room(batch.replies.bytes()).await;
     // It is closed by nobody.
     let Ok(permit) = Arc::clone(&captures.acks).acquire_many_owned(count).await else { return };
     let server = Arc::clone(server);
     server.front.metrics().capture.acks_waiting.inc_by(count.into());
     task::spawn(async move {
         let committed = committing.committed().await;
-        batch.told(&server, committed).await;
         server.front.metrics().capture.acks_waiting.dec_by(count.into());
+        // Others do not wait for those whom it takes long to tell.
         drop(permit);
+        batch.told(&server, committed).await;
+        drop(room);
     });
 }
 
@@ -366,8 +375,61 @@ mod tests {
     use std::pin::pin;
     use std::task::{Context, Waker};
 
+    use tailrace_env::time::{self, Duration};
+    use tailrace_metadata::{Command, CreateTopic, Requester};
+    use tailrace_node::Caller;
+    use tailrace_types::TopicId;
+    use tempfile::TempDir;
+
     use super::*;
-    use crate::testing::{front, subscriber};
+    use crate::capture::CaptureBurst;
+    use crate::testing::{front, server_in, subscriber};
+
+    /// Publishes so many messages in one burst, each with this reply subject.
+    async fn publish_captured(server: Arc<NatsServer>, line: Line, reply: &'static [u8], count: usize) {
+        let subjects: Vec<_> = (0..count).map(|number| format!("t.{number}")).collect();
+        let mut burst = Burst::default();
+        let mut capture = CaptureBurst { line: Some(line), ..CaptureBurst::default() };
+        for subject in &subjects {
+            let (subject, reply) = (subject.as_bytes(), Some(reply));
+            let message = Message { subject, reply, headers: None, payload: b"x" };
+            server.front.router().publish(&mut burst, &message, |binding| capture.push(binding, &message));
+        }
+        burst.finish(server.front.metrics());
+        capture.append(&server, Caller::internal()).await;
+    }
+
+    #[tokio::test]
+    async fn who_is_told_slowly_keeps_no_other_publisher_waiting() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let folder = TempDir::new().unwrap();
+        let (running, server) = server_in(&folder, &[("tailrace.nats.capture.acks.max", "1")]).await;
+        let node = running.node();
+        let configs = vec![("tailrace.subjects".to_owned(), Some("t.>".to_owned()))];
+        let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+        let create = Command::CreateTopic(CreateTopic { configs, ..create });
+        node.execute(Caller::internal(), create).await.unwrap();
+        let [slow, quick] =
+            [&b"slow"[..], b"quick"].map(|subject| subscriber(&server.front, subject, None, 1));
+        // Somebody before them in their line is being told, and that takes long.
+        let line = Line::default();
+        let before = line.join();
+        task::spawn(publish_captured(Arc::clone(&server), line, b"slow", 10));
+        while server.front.metrics().capture.batches.get() == 0 {
+            task::yield_now().await;
+        }
+        let other = publish_captured(Arc::clone(&server), Line::default(), b"quick", 1);
+        time::timeout(PATIENCE, other).await.expect("it does not wait for the others");
+        while quick.sent().0 == 0 {
+            task::yield_now().await;
+        }
+        assert_eq!(slow.sent().0, 0);
+        drop(before);
+        while slow.sent().0 < 10 {
+            task::yield_now().await;
+        }
+        running.stop().await;
+    }
 
     /// How often others have their turn until as many replies as these are published to so many subscriptions.
     fn turns(replies: u32, subscriptions: u64) -> usize {

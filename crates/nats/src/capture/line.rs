@@ -2,12 +2,27 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tailrace_env::sync::oneshot;
+use tailrace_env::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// Bytes of reply subjects, with their places, whose owners one connection has still to be told about: its next message with a reply
+/// subject is not acknowledged before there is room. Enough for the 4,000 that nats.go has in flight, with subjects of 40 bytes; and so
+/// little that it matters nothing how many connections there are whose acknowledgements take long to publish.
+const UNTOLD_BYTES_MAX: u32 = 256 * 1024;
 
 /// Where batches stand whose acknowledgements are being published. That takes several turns if very many get them; who
 /// came first is done first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Line(Arc<Mutex<Option<oneshot::Receiver<()>>>>);
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    last: Arc<Mutex<Option<oneshot::Receiver<()>>>>,
+    /// Of [`UNTOLD_BYTES_MAX`].
+    room: Arc<Semaphore>,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { last: Arc::default(), room: Arc::new(Semaphore::new(UNTOLD_BYTES_MAX as usize)) }
+    }
+}
 
 /// A place in the line. The next one is free when this is dropped.
 #[derive(Debug)]
@@ -17,11 +32,17 @@ pub(super) struct LinePlace {
 }
 
 impl Line {
+    /// Waits until there is room for so many bytes of replies, and takes it until what comes back is dropped.
+    pub(super) async fn room(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX).min(UNTOLD_BYTES_MAX);
+        Arc::clone(&self.room).acquire_many_owned(bytes).await.expect("it is closed by nobody")
+    }
+
     /// Takes the last place.
     pub(super) fn join(&self) -> LinePlace {
         let (next, last) = oneshot::channel();
         // Nothing under this lock can panic half-way.
-        let before = self.0.lock().unwrap_or_else(PoisonError::into_inner).replace(last);
+        let before = self.last.lock().unwrap_or_else(PoisonError::into_inner).replace(last);
         LinePlace { before, _next: next }
     }
 }
@@ -40,7 +61,7 @@ impl LinePlace {
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::task::{Context, Waker};
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
@@ -59,5 +80,22 @@ mod tests {
         assert!(is_first(&mut three));
         drop(three);
         assert!(is_first(&mut line.join()), "nobody is left");
+    }
+
+    #[test]
+    fn who_has_too_many_to_be_told_waits_for_its_own_line() {
+        let (line, other) = (Line::default(), Line::default());
+        let room = |line: &Line, bytes| {
+            let mut room = pin!(line.room(bytes));
+            match room.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(room) => Some(room),
+                Poll::Pending => None,
+            }
+        };
+        // A batch with more than that takes all of it.
+        let all = room(&line, usize::MAX).unwrap();
+        assert!(room(&line, 1).is_none() && room(&other, 1).is_some());
+        drop(all);
+        assert!(room(&line, 1).is_some());
     }
 }

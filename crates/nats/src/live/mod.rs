@@ -4,7 +4,8 @@
 //! what comes back from the log is decoded and published (`publisher`). What NATS clients published never comes this way:
 //! that is how everything is delivered live exactly once, and why no mark is needed on disk (docs/adr/0006).
 //!
-//! If subscribers or the disk cannot keep up, the oldest ranges are skipped and counted.
+//! If subscribers or the disk cannot keep up, the oldest ranges are skipped and counted. What a compressed batch has become takes
+//! room that others need, so it waits for subscribers for a bounded time: those who are far behind then miss what is left of it.
 
 mod metrics;
 mod publisher;
@@ -59,6 +60,11 @@ impl Live {
             decompressed_bytes_max,
             workers,
         }
+    }
+
+    /// True if nobody else could begin with a batch now.
+    fn is_scarce(&self) -> bool {
+        self.room.available_permits() < units(self.decompressed_bytes_max)
     }
 
     /// Decompresses on a worker, once there is room for the largest that it may become. What it does not need is given back.

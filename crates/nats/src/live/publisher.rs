@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use tailrace_env::aside::TURN;
+use tailrace_env::time::Duration;
 use tailrace_env::{task, time};
 
 use bytes::Bytes;
@@ -20,6 +21,10 @@ const ROUND_BYTES: usize = 64 * 1024;
 
 /// Records after which the clock is looked at, whatever became of them.
 const ROUND_RECORDS: usize = 256;
+
+/// Time for which compressed batches of one piece wait for subscribers that are behind, all of them together: some times longer than what
+/// is not compressed can. A piece may expand to gigabytes, and others wait for its place, and for the room that it takes.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Sink for NatsFront {
     fn name(&self) -> &'static str {
@@ -54,6 +59,10 @@ struct Publisher {
     records: usize,
     /// Records and deliveries that are not counted yet.
     uncounted: (u64, u64),
+    /// What is published was compressed.
+    was_compressed: bool,
+    /// What is left of [`PATIENCE`].
+    patience: Duration,
 }
 
 impl Intake for Publisher {
@@ -71,12 +80,15 @@ impl Publisher {
             bytes: 0,
             records: 0,
             uncounted: (0, 0),
+            was_compressed: false,
+            patience: PATIENCE,
         }
     }
 
     async fn publish_batches(&mut self, topic: &Topic, piece: &Committed) -> Result<(), NotTaken> {
         // A topic that is gone has no subjects any more.
         let Some(subjects) = self.front.live().subjects.of(topic.id) else { return Ok(()) };
+        self.patience = PATIENCE;
         let mut published = Ok(());
         for batch in piece.batches() {
             published = match batch {
@@ -106,11 +118,16 @@ impl Publisher {
         if compression == Compression::None {
             return self.publish_records(topic, subjects, header, &body, from).await;
         }
+        self.was_compressed = true;
         // Before anything is waited for: other publishers to the same connections count on this one to send.
         self.give_way().await;
         // Its room is kept until all of it is published.
         let unpacked = self.front.live().decompressed(compression, body).await?;
-        self.publish_records(topic, subjects, header, &unpacked.body, from).await
+        self.look_at_room();
+        let published = self.publish_records(topic, subjects, header, &unpacked.body, from).await;
+        self.was_compressed = false;
+        self.look_at_room();
+        published
     }
 
     async fn publish_records(
@@ -164,6 +181,9 @@ impl Publisher {
                 let deliveries = front.publish(&mut self.burst, &message);
                 self.uncounted.0 += 1;
                 self.uncounted.1 += deliveries as u64;
+                if self.burst.take_passed_over() > 0 {
+                    metrics.skipped.inc();
+                }
                 let headers = message.headers.map_or(0, <[u8]>::len);
                 return message.subject.len() + headers + message.payload.len();
             }
@@ -181,10 +201,143 @@ impl Publisher {
         metrics.live.deliveries.inc_by(deliveries);
         (self.bytes, self.records) = (0, 0);
         self.burst.finish(metrics);
-        match self.burst.take_crowded() {
-            Some(crowded) => crowded.wait(metrics).await,
+        let crowded = self.burst.take_crowded();
+        match crowded.filter(|_| !self.was_compressed || !self.patience.is_zero()) {
+            Some(crowded) => {
+                let began = time::Instant::now();
+                crowded.wait(metrics).await;
+                if self.was_compressed {
+                    self.patience = self.patience.saturating_sub(began.elapsed());
+                }
+            }
             None => task::yield_now().await,
         }
         self.burst.begin(time::Instant::now());
+        self.look_at_room();
+    }
+
+    /// Who is far behind gets nothing of a compressed batch where others wait for the room that it takes, or after the time that it may
+    /// wait. Otherwise two of them, and one subscriber that does not read, could keep all that is compressed from everybody.
+    fn look_at_room(&mut self) {
+        let is_urgent = self.patience.is_zero() || self.front.live().is_scarce();
+        self.burst.pass_over(self.was_compressed && is_urgent);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use tailrace_config::{BrokerConfig, DynamicConfigs, TopicConfig};
+    use tailrace_nats_wire::Message;
+    use tailrace_records::{BatchBuilder, BatchOptions};
+    use tailrace_subjects::{Dialect, Pattern};
+    use tailrace_types::TimestampMs;
+
+    use super::super::units;
+    use super::*;
+    use crate::client::Client;
+    use crate::subscription::{ClientSubscription, Sid};
+    use crate::testing::{front, subscriber};
+
+    const MEGABYTE: usize = 1_000_000;
+
+    /// A topic whose records appear under its name.
+    struct TestTopic {
+        front: Arc<NatsFront>,
+        id: TopicId,
+        subjects: TopicSubjects,
+    }
+
+    impl TestTopic {
+        fn new(front: &Arc<NatsFront>, name: &str) -> Self {
+            let broker = BrokerConfig::resolve(&BTreeMap::new(), &DynamicConfigs::default()).unwrap();
+            let config = TopicConfig::resolve(&BTreeMap::new(), &broker).unwrap();
+            let subjects = TopicSubjects::new(name, &config.tailrace_subjects);
+            Self { front: Arc::clone(front), id: TopicId([name.as_bytes()[0]; 16]), subjects }
+        }
+
+        fn publisher(&self) -> Publisher {
+            Publisher::new(Arc::clone(&self.front))
+        }
+
+        /// Publishes a compressed batch of so many records, with so many bytes each.
+        async fn publish(&self, publisher: &mut Publisher, records: usize, bytes: usize) {
+            let (header, batch) = batch(records, bytes);
+            publisher.publish_batch(self.id, &self.subjects, &header, batch, Offset(0)).await.unwrap();
+            publisher.give_way().await;
+        }
+    }
+
+    fn batch(records: usize, bytes: usize) -> (BatchHeader, Bytes) {
+        let compression = Compression::Lz4;
+        let mut builder = BatchBuilder::new(BatchOptions { compression, ..BatchOptions::default() });
+        for _ in 0..records {
+            builder.push(TimestampMs(1), None, Some(&vec![0; bytes]), &[]).unwrap();
+        }
+        builder.build_with_header()
+    }
+
+    /// The client, which reads nothing, is subscribed to this as well.
+    fn subscribe(front: &NatsFront, client: &Arc<Client>, subject: &[u8]) {
+        let pattern = Pattern::parse(Dialect::Nats, subject, front.router().limits()).unwrap();
+        let subscription = ClientSubscription::new(client, Sid::new(b"more"), 99, None, false);
+        drop(front.router().subscribe(&pattern, subscription).unwrap());
+    }
+
+    /// So much waits for who is subscribed to `subject` that it is far behind.
+    fn fill(front: &NatsFront, subject: &[u8], client: &Client) {
+        let (mut burst, payload) = (Burst::default(), vec![0; MEGABYTE]);
+        let message = Message { subject, reply: None, headers: None, payload: &payload };
+        while !client.out.is_far_behind() {
+            assert_eq!(front.publish(&mut burst, &message), 1);
+        }
+        burst.finish(front.metrics());
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_two_topics_does_not_keep_a_third_from_others() {
+        let front = Arc::new(front());
+        let slow = subscriber(&front, b"a", None, 1);
+        subscribe(&front, &slow, b"b");
+        let reader = subscriber(&front, b"c", None, 1);
+        let [a, b, c] = ["a", "b", "c"].map(|name| TestTopic::new(&front, name));
+        let [mut to_a, mut to_b, mut to_c] = [&a, &b, &c].map(TestTopic::publisher);
+        tokio::join!(
+            a.publish(&mut to_a, 40, MEGABYTE),
+            b.publish(&mut to_b, 40, MEGABYTE),
+            c.publish(&mut to_c, 1, 1),
+        );
+        assert_eq!(reader.sent().0, 1);
+        // It has not been waited for until it was cut: it missed what is too much for it.
+        assert!(!slow.out.is_closed());
+        let skipped = front.metrics().live.skipped.get();
+        assert!(skipped > 0 && slow.sent().0 + skipped == 80, "{} and {skipped}", slow.sent().0);
+    }
+
+    #[tokio::test]
+    async fn a_compressed_batch_waits_for_nobody_where_room_is_scarce_or_patience_is_at_an_end() {
+        for is_scarce in [false, true] {
+            let front = Arc::new(front());
+            let slow = subscriber(&front, b"other", None, 1);
+            subscribe(&front, &slow, b"a");
+            fill(&front, b"other", &slow);
+            let reader = subscriber(&front, b"a", None, 1);
+            let (a, before) = (TestTopic::new(&front, "a"), slow.sent().0);
+            let mut publisher = a.publisher();
+            let metrics = front.metrics();
+            a.publish(&mut publisher, 2, 100_000).await;
+            assert_eq!((slow.sent().0, metrics.live.skipped.get()), (before + 2, 0), "there is time for it");
+            let stalls = metrics.stalls.get();
+            assert!(stalls > 0 && publisher.patience < PATIENCE);
+            let live = front.live();
+            let half = u32::try_from(units(live.decompressed_bytes_max)).unwrap();
+            let held = is_scarce.then(|| Arc::clone(&live.room).try_acquire_many_owned(half).unwrap());
+            publisher.patience = if is_scarce { PATIENCE } else { Duration::ZERO };
+            a.publish(&mut publisher, 2, 100_000).await;
+            assert_eq!((slow.sent().0, metrics.live.skipped.get()), (before + 2, 2));
+            assert_eq!((reader.sent().0, metrics.stalls.get()), (4, stalls), "others have all, and at once");
+            drop(held);
+        }
     }
 }

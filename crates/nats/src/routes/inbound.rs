@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tailrace_env::task::Spawner;
 use tailrace_env::time::Instant;
 
@@ -58,6 +58,8 @@ struct Interest {
     routes: HashMap<Key, Route>,
     /// One target for each queue group, and one for plain subscribers.
     targets: HashMap<Option<Arc<[u8]>>, Arc<Target>>,
+    /// It was taken back as a whole; the targets know.
+    forgotten: Arc<AtomicBool>,
     bytes: usize,
     /// Too many has been logged.
     logged: bool,
@@ -66,7 +68,7 @@ struct Interest {
 impl Interest {
     /// What one more pattern of a queue group, or a plain one, leads to.
     fn target(&mut self, node: &Arc<RemoteNode>, queue: &Option<Arc<[u8]>>) -> Arc<Target> {
-        let new = || Arc::new(Target::Node(NodeInterest::new(node, queue.clone())));
+        let new = || Arc::new(Target::Node(NodeInterest::new(node, queue.clone(), &self.forgotten)));
         let target = self.targets.entry(queue.clone()).or_insert_with(new);
         if let Target::Node(interest) = &**target {
             // Before anybody can find it.
@@ -175,9 +177,10 @@ impl Inbound {
         self.front.router().routes().metrics().interest.dec();
     }
 
-    /// What is added from now on has routes of its own: it does not wait for the others to be removed.
+    /// What is added from now on has routes of its own: it does not wait for the others to be removed. They count no more at once.
     fn forget_all(&mut self) {
-        let routes = std::mem::take(&mut self.interest).routes;
+        let Interest { routes, forgotten, .. } = std::mem::take(&mut self.interest);
+        forgotten.store(true, Ordering::Relaxed);
         if routes.len() > REMOVED_INLINE_MAX
             && let Some(spawner) = Spawner::try_current()
         {

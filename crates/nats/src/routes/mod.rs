@@ -75,17 +75,20 @@ pub(crate) struct NodeInterest {
     pub(super) queue: Option<Arc<[u8]>>,
     /// Patterns that lead to it. Without any it is found by those alone who looked before.
     pub(super) patterns: Tally,
+    /// The node has taken back all that it had said, this too: what is still in the router is about to be removed.
+    forgotten: Arc<AtomicBool>,
 }
 
 impl NodeInterest {
-    fn new(node: &Arc<RemoteNode>, queue: Option<Arc<[u8]>>) -> Self {
+    /// `forgotten` is shared by all that the node says until it takes that back.
+    fn new(node: &Arc<RemoteNode>, queue: Option<Arc<[u8]>>, forgotten: &Arc<AtomicBool>) -> Self {
         let patterns = Tally::of("subjects of one queue group, or plain, that a node has subscribers for");
-        Self { node: Arc::clone(node), queue, patterns }
+        Self { node: Arc::clone(node), queue, patterns, forgotten: Arc::clone(forgotten) }
     }
 
     /// True if nobody there is subscribed any more.
     fn is_over(&self) -> bool {
-        self.node.is_gone() || self.patterns.get() == 0
+        self.node.is_gone() || self.forgotten.load(Ordering::Relaxed) || self.patterns.get() == 0
     }
 }
 

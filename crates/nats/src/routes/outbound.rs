@@ -168,11 +168,25 @@ fn count(routes: &Routes, node: &RemoteNode, message: &Message<'_>) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
 
+    use bytes::BytesMut;
     use tailrace_config::{BrokerConfig, DynamicConfigs};
+    use tailrace_env::task;
+    use tailrace_peers::NatsReceiver;
 
-    use super::super::NodeInterest;
+    use super::super::wire::{self, Change};
+    use super::super::{Inbound, NodeInterest};
     use super::*;
+    use crate::testing::front;
+
+    /// The nodes that get a message for these.
+    fn nodes(routes: &Routes, targets: &[Arc<Target>]) -> Vec<i32> {
+        let mut picker = NodePicker::new(1);
+        picker.gather(routes, &Matches { targets, is_served: |_| false });
+        picker.nodes.iter().map(|share| share.id.get()).collect()
+    }
 
     /// A message that is delivered in turns was looked up before.
     #[test]
@@ -180,17 +194,15 @@ mod tests {
         tailrace_runtime::install();
         let config = BrokerConfig::resolve(&BTreeMap::new(), &DynamicConfigs::default()).unwrap();
         let routes = Routes::new(&config);
-        let nodes = [2, 3].map(|number| routes.node_came(NodeId(number)));
-        let targets = [0, 1].map(|at| Arc::new(Target::Node(NodeInterest::new(&nodes[at], None))));
+        let known = [2, 3].map(|number| routes.node_came(NodeId(number)));
+        let forgotten = Arc::new(AtomicBool::new(false));
+        let targets =
+            [0, 1].map(|at| Arc::new(Target::Node(NodeInterest::new(&known[at], None, &forgotten))));
         let patterns = |at: usize| match &*targets[at] {
             Target::Node(interest) => &interest.patterns,
             _ => unreachable!(),
         };
-        let found = || {
-            let mut picker = NodePicker::new(1);
-            picker.gather(&routes, &Matches { targets: &targets, is_served: |_| false });
-            picker.nodes.iter().map(|share| share.id.get()).collect::<Vec<_>>()
-        };
+        let found = || nodes(&routes, &targets);
         assert_eq!(found(), [0; 0]);
         patterns(0).add(1);
         patterns(1).add(2);
@@ -198,5 +210,36 @@ mod tests {
         patterns(0).take_off(1);
         patterns(1).take_off(1);
         assert_eq!(found(), [3]);
+    }
+
+    /// So much that a worker removes it, and that is busy with something else.
+    #[test]
+    fn a_node_that_has_taken_all_back_gets_nothing_until_it_says_more() {
+        let front = Arc::new(front());
+        let router = front.router();
+        let mut inbound = Inbound::new(Arc::clone(&front), router.routes().node_came(NodeId(2)));
+        let mut say = |change, subjects: std::ops::Range<u32>| {
+            let mut rows = BytesMut::new();
+            subjects.for_each(|n| wire::put_row(&mut rows, change, format!("s.{n}").as_bytes(), b"g"));
+            inbound.take(NatsFrame::Interest, rows.freeze()).unwrap();
+            inbound.settle();
+        };
+        let found = || {
+            let mut targets = Vec::new();
+            router.space().matches(b"s.7", &mut targets).unwrap();
+            (targets.len(), nodes(router.routes(), &targets))
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (done, busy) = mpsc::channel::<()>();
+        runtime.block_on(async {
+            drop(task::spawn_blocking(move || busy.recv()));
+            say(Change::Add, 0..2_000);
+            assert_eq!(found(), (1, vec![2]));
+            say(Change::ForgetAll, 0..1);
+            assert_eq!(found(), (1, Vec::new()), "it is still there, and counts no more");
+            say(Change::Add, 7..8);
+            assert_eq!(found(), (2, vec![2]), "what comes later counts");
+        });
+        drop(done);
     }
 }

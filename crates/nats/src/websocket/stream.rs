@@ -62,7 +62,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
         }
     }
 
-    /// Decodes what is there into `buffer`. True if something happened.
+    #[cfg(test)]
+    pub(super) fn into_inner(self) -> S {
+        self.inner
+    }
+
+    /// Decodes what is there, until something is in `buffer` or nothing is left to decode. Frames that carry nothing may be very many: what
+    /// they ask for is collected.
+    fn decode_all(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+        let before = buffer.filled().len();
+        while !self.input_ended && buffer.filled().len() == before && self.decode(buffer)? {}
+        Ok(())
+    }
+
+    /// The same up to the next frame that asks for something. True if something happened.
     fn decode(&mut self, buffer: &mut ReadBuf<'_>) -> io::Result<bool> {
         let input = &mut self.input[self.start..self.end];
         let progress = match self.decoder.advance(input, buffer.initialize_unfilled()) {
@@ -154,21 +167,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for WebSocket<S> {
                 let _ = this.poll_flush_all(cx);
                 return Poll::Ready(Ok(()));
             }
-            let happened = this.decode(buffer);
+            let decoded = this.decode_all(buffer);
             if this.waiting() > 0 {
-                // A PONG. If the socket is full the task is woken when it is not, and comes by here again.
+                // PONGs, all that this read asks for at once. If the socket is full the task is woken when it is not, and comes by here
+                // again.
                 if let Poll::Ready(Err(error)) = this.poll_flush_all(cx) {
                     return Poll::Ready(Err(error));
                 }
             }
-            let happened = happened?;
-            if buffer.filled().len() > before {
+            decoded?;
+            if buffer.filled().len() > before || this.input_ended {
                 return Poll::Ready(Ok(()));
             }
-            if happened {
-                continue;
-            }
-            // Compressed input may come to nothing however much there is of it.
+            // Control frames and compressed input may come to nothing however much there is of them.
             if reads == READS_IN_A_ROW {
                 this.next_turn.ask(cx);
                 return Poll::Pending;

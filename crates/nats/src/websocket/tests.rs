@@ -1,8 +1,10 @@
 use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use tailrace_env::{select, task};
 
 use flate2::{Compress, Compression, FlushCompress};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 
 use super::closing::ClosingFrame;
 use super::decoder::{Decoder, Event};
@@ -292,6 +294,65 @@ async fn the_servers_own_end_says_why_and_pings_of_who_does_not_read_are_not_hoa
     assert_eq!(last, (FINAL | opcode::CLOSE, [&[3, 0xe9], &b"Stale Connection"[..]].concat()));
     // 128 KiB and what the pipe holds, in frames of 127 bytes.
     assert!((1..1_200).contains(&pongs), "{pongs}");
+}
+
+/// Counts what is done to a stream.
+struct Counted {
+    inner: DuplexStream,
+    reads: usize,
+    writes: usize,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.reads += 1;
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.writes += 1;
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// A megabyte of PINGs, some among the frames of a message: each read is answered with one write, and each PING.
+#[tokio::test]
+async fn pings_that_come_together_are_answered_together() {
+    tailrace_runtime::install();
+    const MEBIBYTE: usize = 1 << 20;
+    let (mut client, inner) = tokio::io::duplex(2 * MEBIBYTE);
+    let counted = Counted { inner, reads: 0, writes: 0 };
+    let mut server = WebSocket::new(counted, limits(), false, ClosingFrame::default());
+    let ping = frame(FINAL | opcode::PING, b"");
+    let within =
+        [frame(opcode::BINARY, b""), ping.repeat(3), frame(FINAL | opcode::CONTINUATION, b"")].concat();
+    let (pings, messages) = (MEBIBYTE / 2 / ping.len(), MEBIBYTE / 2 / within.len());
+    for bytes in [ping.repeat(pings), within.repeat(messages), frame(FINAL | opcode::BINARY, b"PING\r\n")] {
+        client.write_all(&bytes).await.unwrap();
+    }
+    let mut rest = [0; 6];
+    server.read_exact(&mut rest).await.unwrap();
+    assert_eq!(rest, *b"PING\r\n");
+    let Counted { reads, writes, inner } = server.into_inner();
+    assert!(reads > 60 && writes <= reads, "{writes} writes for {reads} reads");
+    drop(inner);
+    let mut pongs = Vec::new();
+    client.read_to_end(&mut pongs).await.unwrap();
+    assert!(pongs == [FINAL | opcode::PONG, 0].repeat(pings + 3 * messages));
 }
 
 /// Compressed messages of nothing: a megabyte of them yields not one byte.
