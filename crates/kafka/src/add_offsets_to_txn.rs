@@ -22,7 +22,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let request: AddOffsetsToTxnRequest = decode(&context, reader)?;
     let context = Arc::new(context);
     let version = context.version();
-    let partition = match group_partition(context.node(), &request.group_id).await {
+    let partition = match group_partition(context.node(), context.caller(), &request.group_id).await {
         Ok(partition) => partition,
         Err(refusal) => return Ok(Decided::Reply(context.reply(&answer(refusal.code))?)),
     };
@@ -37,7 +37,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
             protocol: TransactionProtocol::Classic,
         })
     };
-    let asked = ask(context.node(), &transactional_id, event).await;
+    let asked = ask(context.node(), context.caller(), &transactional_id, event).await;
     Ok(answer_later(context, async move {
         match asked.reply().await {
             Ok(TransactionReply::Added) => answer(ErrorCode::None),

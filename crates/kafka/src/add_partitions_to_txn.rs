@@ -159,7 +159,7 @@ async fn submit(context: &Context, wanted: PartitionsToAdd) -> (String, Asked<im
             TransactionEvent::Add(AddPartitions { token, transactional_id, producer, partitions, protocol })
         }
     };
-    let asked = ask(context.node(), &transactional_id, event).await;
+    let asked = ask(context.node(), context.caller(), &transactional_id, event).await;
     (transactional_id, asked)
 }
 

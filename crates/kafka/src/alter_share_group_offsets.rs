@@ -100,7 +100,7 @@ async fn alter(
 ) -> Result<(), Refusal> {
     let unknown = || Refusal::new(ErrorCode::UnknownTopicOrPartition, "There is no such topic or partition.");
     let topic = topic.ok_or_else(unknown)?;
-    let end = high_watermark(context.node(), topic, index).await;
+    let end = high_watermark(context.node(), context.caller(), topic, index).await;
     let end = end.map_err(|code| Refusal::new(code, "The partition cannot be used."))?;
     if start.get() < 0 {
         return Err(Refusal::invalid_request(format!("The start offset {start} is negative.")));
@@ -114,9 +114,9 @@ async fn alter(
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
     let failed = |failure: StateFailure| Refusal::new(share_admin_code(&failure), failure.to_string());
     if opened.missing.contains(&(topic.id, index)) {
-        state::initialize(context.node(), &key, opened.generation).await.map_err(failed)?;
+        state::initialize(context.node(), context.caller(), &key, opened.generation).await.map_err(failed)?;
     }
-    let reset = state::reset(context.node(), &key, opened.generation, start).await;
+    let reset = state::reset(context.node(), context.caller(), &key, opened.generation, start).await;
     reset.map_err(failed)
 }
 

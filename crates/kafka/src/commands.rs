@@ -86,10 +86,10 @@ impl Context {
         let (node, caller) = (Arc::clone(self.node()), caller.clone());
         let work = async move {
             match mode {
-                Mode::ValidateOnly => node.rehearse(command).await,
+                Mode::ValidateOnly => node.rehearse(&caller, command).await,
                 Mode::CarryOut => {
                     let executed = node.execute(&caller, command).await?;
-                    known_to_all(&node, &executed).await;
+                    known_to_all(&node, &caller, &executed).await;
                     Ok(executed.image)
                 }
             }

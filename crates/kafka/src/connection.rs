@@ -180,7 +180,8 @@ impl Connection {
         self.transport.close().await;
         // Nothing of what still waits here acquires anything from now on.
         if self.session.has_share_sessions() {
-            self.server.node.share_groups().connection_closed(&self.server.node, self.session.id);
+            let (node, session) = (&self.server.node, &self.session);
+            node.share_groups().connection_closed(node, &session.caller, session.id);
         }
         closed
     }

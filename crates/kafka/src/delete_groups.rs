@@ -67,7 +67,7 @@ async fn fate(asked: PendingGroup) -> Result<(), Refused> {
 async fn delete_with_states(context: &Context, group_id: &str) -> ErrorCode {
     let group: Arc<str> = group_id.into();
     for _ in 0..TRIES {
-        let topics = match delete_states(context.node(), &group, None).await {
+        let topics = match delete_states(context.node(), context.caller(), &group, None).await {
             Ok(topics) => topics,
             Err(failure) => return deletion_code(&failure),
         };

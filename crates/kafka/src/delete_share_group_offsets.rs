@@ -72,7 +72,7 @@ async fn delete(
     let topics = context.node().topics();
     let wanted = request.topics.iter().take(ITEMS_MAX);
     let ids = wanted.filter_map(|wanted| topics.by_name(&wanted.topic_name).map(|topic| topic.id)).collect();
-    delete_states(context.node(), &group, Some(ids))
+    delete_states(context.node(), context.caller(), &group, Some(ids))
         .await
         .map_err(|failure| Refusal::new(deletion_code(&failure), failure.to_string()))
 }

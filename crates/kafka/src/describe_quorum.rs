@@ -41,7 +41,7 @@ async fn quorum(context: &Context) -> Option<Quorum> {
         return Some(own);
     }
     let node = NodeId(controller(here));
-    let asked = here.ask(node, DescribeQuorum {}).await;
+    let asked = here.ask(context.caller(), node, DescribeQuorum {}).await;
     asked.inspect_err(|error| tracing::debug!(%node, %error, "the controller could not be asked")).ok()?
 }
 

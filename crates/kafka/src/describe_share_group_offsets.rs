@@ -124,11 +124,11 @@ async fn describe_partition(
         return answer;
     }
     let key = SharePartitionKey { group: Arc::clone(group), topic: topic.id, partition: index };
-    match state::summary(context.node(), &key).await {
+    match state::summary(context.node(), context.caller(), &key).await {
         Ok(Some(kept)) => {
             answer.leader_epoch = kept.leader_epoch;
             answer.start_offset = kept.start.map_or(UNKNOWN, |start| start.get());
-            let end = high_watermark(context.node(), topic, index).await.ok();
+            let end = high_watermark(context.node(), context.caller(), topic, index).await.ok();
             answer.lag = end.and_then(|end| lag(&kept, end.get())).unwrap_or(UNKNOWN);
             answer
         }

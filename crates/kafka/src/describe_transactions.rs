@@ -17,14 +17,14 @@ use crate::transactions::{ask, unexpected};
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: DescribeTransactionsRequest = decode(&context, reader)?;
     let context = Arc::new(context);
-    let node = Arc::clone(context.node());
+    let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
     Ok(answer_later(context, async move {
         let mut transaction_states = Vec::new();
         // Each answer is longer than its question; nobody has this many transactional ids in mind.
         for transactional_id in request.transactional_ids.into_iter().take(ITEMS_MAX) {
             let id = transactional_id.clone();
             let event = move |token, _| TransactionEvent::Describe { token, transactional_id: id.clone() };
-            let answer = match ask(&node, &transactional_id, event).await.reply().await {
+            let answer = match ask(&node, &caller, &transactional_id, event).await.reply().await {
                 Ok(TransactionReply::Described(description)) => state(description),
                 Ok(reply) => refused(unexpected(&reply).code),
                 Err(refusal) => refused(refusal.code),

@@ -185,7 +185,8 @@ async fn elect_one(context: &Context, name: &str, number: i32, kind: i8) -> Resu
     let handed = if leader == here.id() {
         cluster::hand_to(here, context.caller(), group, preferred).await
     } else {
-        here.ask(leader, HandOver::new(group, preferred)).await.unwrap_or_else(|error| {
+        let asked = here.ask(context.caller(), leader, HandOver::new(group, preferred)).await;
+        asked.unwrap_or_else(|error| {
             tracing::debug!(node = %leader, %error, "a leader could not be asked to hand over");
             false
         })

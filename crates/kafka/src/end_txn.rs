@@ -37,7 +37,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         let end = EndTransaction { token, transactional_id, producer, committed, protocol, fresh };
         TransactionEvent::End(end)
     };
-    let asked = ask(context.node(), &transactional_id, event).await;
+    let asked = ask(context.node(), context.caller(), &transactional_id, event).await;
     Ok(answer_later(context, async move {
         match asked.reply().await {
             Ok(TransactionReply::Ended(next)) => ended(next, version),

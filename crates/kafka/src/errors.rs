@@ -115,7 +115,8 @@ pub(crate) fn not_entered_code(failure: &NotEntered, writes: Writes, adds_partit
             CoordinatorFailure::Unavailable(_)
             | CoordinatorFailure::Stopping
             | CoordinatorFailure::Reloaded
-            | CoordinatorFailure::Elsewhere => again,
+            | CoordinatorFailure::Elsewhere
+            | CoordinatorFailure::Late => again,
         },
         NotEntered::UnknownPartition(_) => ErrorCode::UnknownTopicOrPartition,
     }
@@ -192,6 +193,7 @@ pub(crate) fn coordinator_code(failure: &CoordinatorFailure) -> ErrorCode {
             ErrorCode::CoordinatorNotAvailable
         }
         CoordinatorFailure::Reloaded | CoordinatorFailure::Elsewhere => ErrorCode::NotCoordinator,
+        CoordinatorFailure::Late => ErrorCode::RequestTimedOut,
     }
 }
 
@@ -312,9 +314,9 @@ mod tests {
     /// As Kafka's AddPartitionsToTxnManager does for produce, and TxnOffsetCommit for itself.
     #[test]
     fn who_writes_into_a_transaction_tries_again_where_trying_helps() {
-        use CoordinatorFailure::{Elsewhere, Reloaded, Stopping, Unavailable};
+        use CoordinatorFailure::{Elsewhere, Late, Reloaded, Stopping, Unavailable};
         let unavailable = Unavailable("it is being loaded".to_owned());
-        for failure in [unavailable, Stopping, Reloaded, Elsewhere].map(NotEntered::Coordinator) {
+        for failure in [unavailable, Stopping, Reloaded, Elsewhere, Late].map(NotEntered::Coordinator) {
             for adds in [true, false] {
                 assert_eq!(not_entered_code(&failure, Writes::Records, adds), ErrorCode::NotEnoughReplicas);
                 assert_eq!(

@@ -50,7 +50,7 @@ pub(crate) async fn handle(
 }
 
 async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
-    let here = context.node();
+    let (here, caller) = (context.node(), context.caller());
     if kind == SHARE && SharePartitionKey::parse(key).is_none() {
         return refused("The key is not GROUP:TOPIC_ID:PARTITION.");
     }
@@ -61,9 +61,9 @@ async fn coordinator(context: &Context, kind: i8, key: &str) -> Coordinator {
         return at(&topology::this_node(context));
     }
     let (topic, partition) = match kind {
-        GROUP => (CONSUMER_OFFSETS_TOPIC, here.groups().partition_of(here, key).await),
-        TRANSACTION => (TRANSACTION_STATE_TOPIC, here.transactions().partition_of(here, key).await),
-        _ => (SHARE_GROUP_STATE_TOPIC, here.share_coordinator_partition(key).await),
+        GROUP => (CONSUMER_OFFSETS_TOPIC, here.groups().partition_of(here, caller, key).await),
+        TRANSACTION => (TRANSACTION_STATE_TOPIC, here.transactions().partition_of(here, caller, key).await),
+        _ => (SHARE_GROUP_STATE_TOPIC, here.share_coordinator_partition(caller, key).await),
     };
     let leader = match partition {
         Ok(partition) => {

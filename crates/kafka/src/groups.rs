@@ -88,35 +88,35 @@ impl Context {
         group: &str,
         event: impl FnOnce(Token) -> GroupEvent + Send + 'static,
     ) -> PendingGroup {
-        PendingGroup(self.node().groups().submit(self.node(), group, event).await)
+        PendingGroup(self.node().groups().submit(self.node(), self.caller(), group, event).await)
     }
 
     /// Submits an event of the classic protocol. Returns when it is decided.
     pub(crate) async fn submit_classic(&self, group: String, event: ClassicEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Classic { token, group: id, event };
-        PendingGroup(self.node().groups().submit(self.node(), &group, event).await)
+        PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
     /// Submits an event of the consumer protocol. Returns when it is decided.
     pub(crate) async fn submit_consumer(&self, group: String, event: ConsumerEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Consumer { token, group: id, event };
-        PendingGroup(self.node().groups().submit(self.node(), &group, event).await)
+        PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
     /// Submits an event of the share protocol. Returns when it is decided.
     pub(crate) async fn submit_share_group(&self, group: String, event: ShareEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Share { token, group: id, event };
-        PendingGroup(self.node().groups().submit(self.node(), &group, event).await)
+        PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
     /// Submits an event about offsets. Returns when it is decided.
     pub(crate) async fn submit_offsets(&self, group: String, event: OffsetsEvent) -> PendingGroup {
         let id: Arc<str> = Arc::from(group.as_str());
         let event = move |token| GroupEvent::Offsets { token, group: id, event };
-        PendingGroup(self.node().groups().submit(self.node(), &group, event).await)
+        PendingGroup(self.node().groups().submit(self.node(), self.caller(), &group, event).await)
     }
 
     /// Submits an event about offsets to a partition's coordinator of groups, if `holds` is true of it then. `None` if it is not.
@@ -129,7 +129,8 @@ impl Context {
     ) -> Option<PendingGroup> {
         let group: Arc<str> = Arc::from(group);
         let event = move |token| GroupEvent::Offsets { token, group, event };
-        let submitted = self.node().groups().submit_if(self.node(), partition, holds, event).await;
+        let groups = self.node().groups();
+        let submitted = groups.submit_if(self.node(), self.caller(), partition, holds, event).await;
         submitted.transpose().map(PendingGroup)
     }
 
@@ -142,7 +143,7 @@ impl Context {
         producer: ProducerId,
     ) -> Option<(LeaderEpoch, Option<u64>)> {
         let look = |core: &GroupCoordinator, epoch| (epoch, core.transactions_ended(producer));
-        self.node().groups().peek(self.node(), partition, look).await
+        self.node().groups().peek(self.node(), self.caller(), partition, look).await
     }
 
     /// Who the client is, as descriptions of groups show it.

@@ -30,7 +30,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
 }
 
 async fn idempotent(context: &Context) -> InitProducerIdResponse {
-    match fresh_id(context.node()).await {
+    match fresh_id(context.node(), context.caller()).await {
         Ok(id) => InitProducerIdResponse { producer_id: id.get(), ..Default::default() },
         Err(Refusal { code, .. }) => refused(code),
     }
@@ -47,7 +47,7 @@ async fn transactional(
         let transactional_id = id.clone();
         TransactionEvent::Init(InitProducer { token, transactional_id, timeout_ms, expected, fresh })
     };
-    let asked = ask(context.node(), &transactional_id, event).await;
+    let asked = ask(context.node(), context.caller(), &transactional_id, event).await;
     let version = context.version();
     answer_later(context, async move {
         match asked.reply().await {

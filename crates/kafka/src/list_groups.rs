@@ -14,7 +14,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ListGroupsRequest) ->
     let filter = GroupFilter { states: request.states_filter, kinds: request.types_filter };
     let event = move |token| GroupEvent::List { token, filter: filter.clone() };
     let mut response = ListGroupsResponse::default();
-    for reply in context.node().groups().submit_all(context.node(), event).await {
+    for reply in context.node().groups().submit_all(context.node(), context.caller(), event).await {
         match reply {
             Ok(GroupReply::List(groups)) => response.groups.extend(groups.into_iter().map(listed)),
             Ok(_) => response.error_code = ErrorCode::UnknownServerError.code(),

@@ -29,11 +29,11 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         return Ok(Decided::Reply(context.reply(&refused(ErrorCode::InvalidRegularExpression))?));
     };
     let (filter, unknown_state_filters) = filter(request);
-    let node = Arc::clone(context.node());
+    let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
     Ok(answer_later(context, async move {
         let event = move |token| TransactionEvent::List { token, filter: filter.clone() };
         let mut transaction_states = Vec::new();
-        for reply in node.transactions().submit_all(&node, event).await {
+        for reply in node.transactions().submit_all(&node, &caller, event).await {
             match reply {
                 Ok(TransactionReply::Listed(all)) => {
                     let matches = |one: &TransactionListing| {

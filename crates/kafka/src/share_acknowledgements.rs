@@ -8,9 +8,9 @@ use tailrace_types::{Offset, TopicId};
 
 use crate::context::Context;
 use crate::errors::{acknowledge_code, share_state_code};
-use tailrace_node::Node;
 use tailrace_node::share::sessions::Partition;
 use tailrace_node::share::{GroupSettings, Keeping};
+use tailrace_node::{Caller, Node};
 
 /// Longest id of a member: the text of an UUID, as in Kafka.
 const MEMBER_BYTES_MAX: usize = 36;
@@ -67,13 +67,14 @@ impl Acknowledging {
     /// about itself: renewals are among them (KIP-1222).
     pub(super) fn begin(
         node: &Arc<Node>,
+        caller: &Caller,
         member: &Member,
         said: Vec<(Partition, Vec<Said>)>,
         renews: bool,
     ) -> Self {
         let each = said
             .into_iter()
-            .map(|(partition, said)| (partition, begin_one(node, member, partition, said, renews)));
+            .map(|(partition, said)| (partition, begin_one(node, caller, member, partition, said, renews)));
         Self(each.collect())
     }
 
@@ -96,6 +97,7 @@ impl Acknowledging {
 
 fn begin_one(
     node: &Arc<Node>,
+    caller: &Caller,
     member: &Member,
     partition: Partition,
     said: Vec<Said>,
@@ -110,8 +112,8 @@ fn begin_one(
         let code = if known { ErrorCode::InvalidRecordState } else { ErrorCode::UnknownTopicId };
         Outcome::refused(code, "the member holds no records of this partition")
     })?;
-    match live.acknowledge(node, &member.settings, &member.id, &batches) {
-        Ok(()) => Ok(live.keep(node)),
+    match live.acknowledge(node, caller, &member.settings, &member.id, &batches) {
+        Ok(()) => Ok(live.keep(node, caller)),
         Err(failure) => Err(Outcome::refused(acknowledge_code(&failure), failure.to_string())),
     }
 }

@@ -109,9 +109,9 @@ fn begin(context: &Context, request: ShareFetchRequest) -> Result<Turn, ErrorCod
         let sessions_max = node.config().group_share_max_share_sessions;
         partitions = sessions.fetch(request, sessions_max).map_err(session_code)?;
     }
-    let acknowledging = Acknowledging::begin(node, &member, said, only_renews);
+    let acknowledging = Acknowledging::begin(node, context.caller(), &member, said, only_renews);
     if epoch == FINAL_EPOCH {
-        node.share_groups().member_left(node, &member.group, &member.id);
+        node.share_groups().member_left(node, context.caller(), &member.group, &member.id);
     }
     if only_renews || terms.records_max == 0 || bytes_max == 0 {
         partitions.clear();
@@ -210,7 +210,9 @@ async fn find(
 ) -> Result<Arc<LivePartition>, ShareFailure> {
     let node = context.node();
     let (topic, number) = partition;
-    let live = node.share_groups().get_or_load(node, &turn.member.key(topic, number)).await?;
+    // Late or not, it looks once more, and loads what it needs for that.
+    let key = turn.member.key(topic, number);
+    let live = node.share_groups().get_or_load(node, context.caller(), &key).await?;
     live.register_fetch(notify);
     Ok(live)
 }

@@ -27,14 +27,15 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
         rack: request.rack_id,
         topics: request.subscribed_topic_names,
     };
-    let (node, leaves) = (Arc::clone(context.node()), beat.epoch == LEAVE);
+    let (node, caller) = (Arc::clone(context.node()), context.caller().clone());
+    let leaves = beat.epoch == LEAVE;
     let (group, member) = (request.group_id.clone(), Arc::clone(&beat.member));
     let pending = context.submit_share_group(request.group_id, ShareEvent::Heartbeat(beat)).await;
     Ok(answer_later(context, async move {
         match pending.share().await {
             Ok(ShareReply::Heartbeat(Ok(answer))) => {
                 if leaves {
-                    node.share_groups().member_left(&node, &group, &member);
+                    node.share_groups().member_left(&node, &caller, &group, &member);
                 }
                 response(answer)
             }

@@ -80,7 +80,7 @@ pub(super) async fn tell_initialized(
     let event = ShareEvent::StatesInitialized { generation, topics: topics.clone() };
     match ask(context, group, event).await? {
         ShareReply::StatesChanged(Err(error @ GroupError::GroupNotFound { .. })) => {
-            take_back(context.node(), &group.into(), generation, &topics).await;
+            take_back(context.node(), context.caller(), &group.into(), generation, &topics).await;
             Err(refused(&error))
         }
         ShareReply::StatesChanged(outcome) => outcome.map_err(|error| refused(&error)),

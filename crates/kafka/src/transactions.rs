@@ -13,9 +13,9 @@ use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPar
 use crate::commands::Refusal;
 use crate::context::Context;
 use crate::errors::{Writes, command_code, coordinator_code, not_entered_code, transaction_code};
-use tailrace_node::Node;
 use tailrace_node::ask::{EnterTransaction, Entered, enter_transaction};
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
+use tailrace_node::{Caller, Node};
 
 /// First version of Produce whose producers raise their epoch with each transaction, and whose batches add their partition
 /// to the transaction by themselves (`transaction.version` 2, KIP-890).
@@ -36,25 +36,33 @@ impl<F: Fn(Token, Option<ProducerId>) -> TransactionEvent + Clone + Send + 'stat
 /// A request that the coordinator has, in the order in which the connection sent it.
 pub(crate) struct Asked<E> {
     node: Arc<Node>,
+    caller: Caller,
     transactional_id: String,
     event: E,
     pending: Result<Pending<TransactionReply>, CoordinatorFailure>,
 }
 
 /// Submits an event. It may be submitted again with a fresh producer id, if one is needed: ids are not drawn in advance.
-pub(crate) async fn ask<E: MakeEvent>(node: &Arc<Node>, transactional_id: &str, event: E) -> Asked<E> {
-    let pending = submit(node, transactional_id, event.clone(), None).await;
-    Asked { node: Arc::clone(node), transactional_id: transactional_id.to_owned(), event, pending }
+pub(crate) async fn ask<E: MakeEvent>(
+    node: &Arc<Node>,
+    caller: &Caller,
+    transactional_id: &str,
+    event: E,
+) -> Asked<E> {
+    let pending = submit(node, caller, transactional_id, event.clone(), None).await;
+    let (node, caller) = (Arc::clone(node), caller.clone());
+    Asked { node, caller, transactional_id: transactional_id.to_owned(), event, pending }
 }
 
 async fn submit<E: MakeEvent>(
     node: &Arc<Node>,
+    caller: &Caller,
     transactional_id: &str,
     event: E,
     fresh: Option<ProducerId>,
 ) -> Result<Pending<TransactionReply>, CoordinatorFailure> {
     let event = move |token| event(token, fresh);
-    node.transactions().submit(node, transactional_id, event).await
+    node.transactions().submit(node, caller, transactional_id, event).await
 }
 
 impl<E: MakeEvent> Asked<E> {
@@ -63,7 +71,7 @@ impl<E: MakeEvent> Asked<E> {
     /// # Errors
     /// Why there is none, as a client is told.
     pub(crate) async fn reply(self) -> Result<TransactionReply, Refusal> {
-        let mut pending = self.pending;
+        let Self { node, caller, transactional_id, event, mut pending } = self;
         for _ in 0..FRESH_IDS_MAX {
             let reply = pending.map_err(unavailable)?.reply().await.map_err(unavailable)?;
             match reply {
@@ -71,18 +79,18 @@ impl<E: MakeEvent> Asked<E> {
                 TransactionReply::Refused(error) => return Err(refused(&error)),
                 reply => return Ok(reply),
             }
-            let fresh = Some(fresh_id(&self.node).await?);
-            pending = submit(&self.node, &self.transactional_id, self.event.clone(), fresh).await;
+            let fresh = Some(fresh_id(&node, &caller).await?);
+            pending = submit(&node, &caller, &transactional_id, event.clone(), fresh).await;
         }
         Err(refused(&TransactionError::Concurrent))
     }
 }
 
 /// A producer id that nobody has.
-pub(crate) async fn fresh_id(node: &Arc<Node>) -> Result<ProducerId, Refusal> {
-    let node = Arc::clone(node);
+pub(crate) async fn fresh_id(node: &Arc<Node>, caller: &Caller) -> Result<ProducerId, Refusal> {
+    let (node, caller) = (Arc::clone(node), caller.clone());
     // Spawned, so that a block of ids that was reserved is noted even if the client goes away meanwhile.
-    let work = async move { node.reserve_producer_id().await };
+    let work = async move { node.reserve_producer_id(&caller).await };
     match task::spawn(work).await {
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
@@ -186,10 +194,14 @@ async fn enter(
 }
 
 /// The partition of `__consumer_offsets` to which a group belongs.
-pub(crate) async fn group_partition(node: &Arc<Node>, group_id: &str) -> Result<TopicPartition, Refusal> {
+pub(crate) async fn group_partition(
+    node: &Arc<Node>,
+    caller: &Caller,
+    group_id: &str,
+) -> Result<TopicPartition, Refusal> {
     let unavailable =
         || Refusal::new(ErrorCode::CoordinatorNotAvailable, "The groups' offsets are not available.");
-    let partition = node.groups().partition_of(node, group_id).await;
+    let partition = node.groups().partition_of(node, caller, group_id).await;
     let partition =
         partition.map_err(|failure| Refusal::new(coordinator_code(&failure), failure.to_string()))?;
     let name = TopicName::new(CONSUMER_OFFSETS_TOPIC).map_err(|_| unavailable())?;

@@ -98,7 +98,7 @@ async fn submit(
     group_id: &str,
     commit: CommitRequest,
 ) -> Result<PendingGroup, Refusal> {
-    let partition = group_partition(context.node(), group_id).await?;
+    let partition = group_partition(context.node(), context.caller(), group_id).await?;
     let (number, producer) = (partition.partition.0, owner.producer.id);
     if context.version() >= ADDS_PARTITION_FROM {
         verify_partition(context, owner, partition, true, ABORTABLE_FROM).await?;

@@ -4,6 +4,21 @@
 //! refused and who changed something, and nothing is begun for who waits no longer. What a caller may do is not decided
 //! by it yet, but for one thing: what only nodes may ask (`ask::only_nodes`).
 //!
+//! # What takes one
+//!
+//! Whatever a front has the node do: append, read, change metadata, ask a coordinator or another node, use
+//! share-partitions. It stands behind the node, or comes first where there is none. Timers, and what the node does once
+//! a change is committed, ask for nobody else: [`Caller::internal`]. What is begun for a caller and must be finished
+//! asks as [`Caller::patient`].
+//!
+//! Looking at what is in memory takes none: the image, the table of topics, who leads, the end of a partition, its
+//! settings. Neither does waiting for a commit, nor the table of share sessions, which is the front's own.
+//!
+//! Coordinators refuse a request whose caller is late when its turn comes; the controller is looked for no longer than
+//! the caller waits. A partition appends what it is given: a front asks before that whether it is late.
+//!
+//! A question to another node does not say for whom it is put: there, the caller is this node.
+//!
 //! # Who is a node
 //!
 //! Only the receiver of the links makes a caller that is a node ([`Caller::on_link`], which is not public), of what the
@@ -72,6 +87,11 @@ impl Caller {
     #[must_use]
     pub fn within(&self, time: Duration) -> Self {
         Self { deadline: Some(Instant::now() + time), ..self.clone() }
+    }
+
+    /// The same, who waits without end: for what is begun, and is finished all the same.
+    pub(crate) fn patient(&self) -> Self {
+        Self { deadline: None, ..self.clone() }
     }
 
     pub(crate) fn principal(&self) -> &Principal {
@@ -197,6 +217,7 @@ mod tests {
         assert!(late.until(minute) <= Instant::now());
         late.gives_up().await;
         assert_eq!(late.wait(std::future::pending::<()>()).await, Err(Elapsed));
+        assert!(!late.patient().is_late());
         assert!(!patient.within(minute).is_late());
     }
 }

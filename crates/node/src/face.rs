@@ -71,8 +71,12 @@ impl Node {
     ///
     /// # Errors
     /// The topic is not there, and cannot be made.
-    pub async fn share_coordinator_partition(self: &Arc<Self>, key: &str) -> Result<i32, CoordinatorFailure> {
-        self.coordinators.shares.partition_of(self, key).await
+    pub async fn share_coordinator_partition(
+        self: &Arc<Self>,
+        caller: &Caller,
+        key: &str,
+    ) -> Result<i32, CoordinatorFailure> {
+        self.coordinators.shares.partition_of(self, caller, key).await
     }
 
     /// Who wants to hear of what is appended to the topic.
@@ -93,16 +97,20 @@ impl Node {
     ///
     /// # Errors
     /// What the command would fail with.
-    pub async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
-        self.controller.rehearse(command).await
+    pub async fn rehearse(
+        &self,
+        caller: &Caller,
+        command: Command,
+    ) -> Result<Arc<MetadataImage>, CommandError> {
+        self.controller.rehearse(caller, command).await
     }
 
     /// A producer id that no other producer has, now or later.
     ///
     /// # Errors
     /// A block of them has to be reserved, and the command for that failed.
-    pub async fn reserve_producer_id(&self) -> Result<ProducerId, CommandError> {
-        self.controller.next_producer_id(&self.producer_ids, self.now()).await
+    pub async fn reserve_producer_id(&self, caller: &Caller) -> Result<ProducerId, CommandError> {
+        self.controller.next_producer_id(caller, &self.producer_ids, self.now()).await
     }
 
     /// Puts a question to another node.
@@ -110,7 +118,12 @@ impl Node {
     /// # Errors
     /// [`PeerError`]: the node is not there or did not answer in time, so that nobody knows whether anything was done;
     /// or its answer cannot be understood.
-    pub async fn ask<Q: Question>(&self, node: NodeId, question: Q) -> Result<Q::Answer, PeerError> {
-        ask(&self.links, node, question).await
+    pub async fn ask<Q: Question>(
+        &self,
+        caller: &Caller,
+        node: NodeId,
+        question: Q,
+    ) -> Result<Q::Answer, PeerError> {
+        ask(&self.links, caller, node, question).await
     }
 }

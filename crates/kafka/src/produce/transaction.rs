@@ -78,8 +78,8 @@ impl Transaction {
                 if *by.get_or_insert(producer(&header)) != producer(&header) {
                     continue;
                 }
-                let now = context.node().now();
-                if let Some(guard) = begin_verification_if_needed(handle, &header, true, now).await {
+                let (caller, now) = (context.caller(), context.node().now());
+                if let Some(guard) = begin_verification_if_needed(caller, handle, &header, true, now).await {
                     self.guards.insert(handle.id.clone(), guard);
                 }
             }
@@ -100,7 +100,8 @@ impl Transaction {
             return Ok(Some(guard));
         }
         let adds_partition = context.version() >= ADDS_PARTITIONS_FROM;
-        let guard = begin_verification_if_needed(handle, header, adds_partition, now).await;
+        let caller = context.caller();
+        let guard = begin_verification_if_needed(caller, handle, header, adds_partition, now).await;
         if guard.is_some() {
             let owner = self.owner(producer(header));
             verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
@@ -135,7 +136,8 @@ impl Transaction {
                 break;
             }
             let guard =
-                begin_verification(handle, &batch.header, adds_partition, now).await.map_err(refusal)?;
+                begin_verification(context.caller(), handle, &batch.header, adds_partition, now).await;
+            let guard = guard.map_err(refusal)?;
             let owner = self.owner(producer(&batch.header));
             verify_partition(context, owner, handle.id.clone(), adds_partition, ABORTABLE_FROM).await?;
             result = append_verified(node, context.caller(), handle, batch.clone(), guard, now, wanted).await;

@@ -35,6 +35,7 @@ pub use self::quorum::{DescribeQuorum, Quorum, QuorumReplica};
 pub(crate) use self::serve::{only_nodes, serve};
 pub(crate) use self::share::{ShareAnswers, ShareQuestion};
 pub use self::transactions::{EnterTransaction, Entered, NotEntered};
+use crate::caller::Caller;
 use crate::cluster::Links;
 use crate::deadlines::{
     CHANGE_KNOWN_TIMEOUT, LOOK_TIMEOUT, MARKERS_TIMEOUT, PASSED_COMMAND_TIMEOUT, STEP_TIMEOUT,
@@ -161,16 +162,22 @@ impl Question for EnterTransaction {
     }
 }
 
-/// Asks `node`.
+/// Asks `node`. The question does not say for whom: to the other node, this one asks.
 ///
 /// # Errors
 /// [`PeerError`]: the node is not there or did not answer in time, so that nobody knows whether anything was done; or its answer cannot be
 /// understood.
 pub(crate) async fn ask<Q: Question>(
     links: &Links,
+    caller: &Caller,
     node: NodeId,
     question: Q,
 ) -> Result<Q::Answer, PeerError> {
+    let answered = put(links, node, question).await;
+    answered.inspect_err(|error| tracing::debug!(%caller, %node, %error, "a question has no answer"))
+}
+
+async fn put<Q: Question>(links: &Links, node: NodeId, question: Q) -> Result<Q::Answer, PeerError> {
     let peers = links.peers().ok_or(PeerError::NotConnected(node))?;
     let body = encode(&question.on_the_wire());
     let answer = peers.request(node, RequestKind::Ask, body, Q::TIMEOUT).await?;

@@ -184,7 +184,7 @@ impl PeerReceiver for Receiver {
                 (_, None) => Err(RequestError::Failed("the node is starting".to_owned())),
                 (RequestKind::Join, Some(here)) => join::admit(&here, &caller, &body).await,
                 (RequestKind::Ask, Some(here)) => ask::serve(&here, &caller, &body).await,
-                (RequestKind::Chunk, Some(here)) => chunk::serve(&here, body).await,
+                (RequestKind::Chunk, Some(here)) => chunk::serve(&here, &caller, body).await,
                 (RequestKind::Append, Some(here)) => relay::serve(&here, &caller, body).await,
             }
         })

@@ -61,7 +61,7 @@ impl ControllerShell {
         loop {
             let outcome = match self.handle.load().leads() {
                 Some(_) => self.execute_here(command.clone(), now).await,
-                None => self.execute_elsewhere(command).await,
+                None => self.execute_elsewhere(caller, command).await,
             };
             let is_missed = matches!(outcome, Err(CommandError::NotController)) && !self.is_alone();
             if !is_missed || !looks.pause().await {
@@ -74,11 +74,11 @@ impl ControllerShell {
         self.opener.context.links.peers().is_none()
     }
 
-    async fn execute_elsewhere(&self, command: &Command) -> Result<Executed, CommandError> {
+    async fn execute_elsewhere(&self, caller: &Caller, command: &Command) -> Result<Executed, CommandError> {
         let links = &self.opener.context.links;
         let leader = links.leader(GROUP).ok_or(CommandError::NotController)?;
         let node = leader.replica.node();
-        let outcome = ask(links, node, Execute(command.clone())).await.map_err(|error| {
+        let outcome = ask(links, caller, node, Execute(command.clone())).await.map_err(|error| {
             tracing::debug!(%node, %error, "a command could not be passed on");
             CommandError::NotController
         })?;
@@ -113,12 +113,13 @@ impl ControllerShell {
     /// Hands out a producer id that no other producer has, now or later.
     pub(crate) async fn next_producer_id(
         &self,
+        caller: &Caller,
         block: &Mutex<ProducerIdBlock>,
         now: TimestampMs,
     ) -> Result<ProducerId, CommandError> {
         let mut block = block.lock().await;
         if block.next == block.end {
-            let executed = self.executed(Caller::internal(), Command::AllocateProducerIds, now).await?;
+            let executed = self.executed(caller, Command::AllocateProducerIds, now).await?;
             let reserved = executed.records.iter().find_map(|record| match record {
                 MetadataRecord::ProducerIds { first, next } => Some((first.get(), next.get())),
                 _ => None,

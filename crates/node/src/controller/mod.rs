@@ -29,6 +29,7 @@ use tailrace_types::{Offset, ReplicaId, TimestampMs};
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;
+use crate::caller::Caller;
 use crate::partitions::{AppendFailure, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable};
 
 /// Why a command was not carried out.
@@ -218,7 +219,11 @@ impl ControllerShell {
     }
 
     /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
-    pub(crate) async fn rehearse(&self, command: Command) -> Result<Arc<MetadataImage>, CommandError> {
+    pub(crate) async fn rehearse(
+        &self,
+        caller: &Caller,
+        command: Command,
+    ) -> Result<Arc<MetadataImage>, CommandError> {
         let mut imagined = match self.state.lock().await.as_ref() {
             Some(state) => state.controller.clone(),
             None => return Err(CommandError::Stopping),
@@ -230,7 +235,10 @@ impl ControllerShell {
             }
             Ok(imagined.image())
         });
-        rehearsal.await?
+        let rehearsed: Result<_, CommandError> = rehearsal.await?;
+        rehearsed.inspect_err(|error| {
+            tracing::debug!(%caller, %error, "a command that is only rehearsed is refused");
+        })
     }
 
     /// Waits until everything before `end` of the metadata log is carried out here.

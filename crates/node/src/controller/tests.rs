@@ -36,7 +36,7 @@ async fn reserve(node: &Node, next: i64) {
 
 async fn fresh_id(running: &RunningNode) -> Result<ProducerId, String> {
     let node = running.node();
-    let id = node.controller.next_producer_id(&node.producer_ids, node.now()).await;
+    let id = node.controller.next_producer_id(Caller::internal(), &node.producer_ids, node.now()).await;
     id.map_err(|error| error.to_string())
 }
 

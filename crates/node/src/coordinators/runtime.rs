@@ -33,15 +33,17 @@ impl<C: Perform> Runtime<C> {
     /// order; the pending answer comes when it is committed.
     ///
     /// # Errors
-    /// The coordinator cannot be had. Nothing happened then, or what happened is forgotten.
+    /// The coordinator cannot be had, or the caller waits no longer when the event's turn comes. Nothing happened then, or
+    /// what happened is forgotten.
     pub async fn submit(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         name: &str,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
-        let partition = partition_of_name(name, self.partitions(node).await?);
-        self.shard(node, partition).submit(node, event).await
+        let partition = partition_of_name(name, self.partitions(node, caller).await?);
+        self.shard(node, partition).submit(node, caller, event).await
     }
 
     /// Submits an event to the coordinator of a partition.
@@ -51,10 +53,11 @@ impl<C: Perform> Runtime<C> {
     pub(crate) async fn submit_to(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         partition: i32,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
-        self.shard(node, partition).submit(node, event).await
+        self.shard(node, partition).submit(node, caller, event).await
     }
 
     /// Submits an event to the coordinator of a partition if `holds` is true then of it and of the epoch in which it was loaded. `None`
@@ -65,22 +68,24 @@ impl<C: Perform> Runtime<C> {
     pub async fn submit_if(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         partition: i32,
         holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
-        self.shard(node, partition).submit_if(node, holds, event).await
+        self.shard(node, partition).submit_if(node, caller, holds, event).await
     }
 
     /// Looks at the core of a partition and the epoch in which it was loaded. What is seen may not be committed. `None` if the core is
-    /// not loaded.
+    /// not loaded, or if the caller gives up before those who are busy with it are done.
     pub async fn peek<T>(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         partition: i32,
         look: impl FnOnce(&C, LeaderEpoch) -> T,
     ) -> Option<T> {
-        self.shard(node, partition).peek(look).await
+        caller.wait(self.shard(node, partition).peek(look)).await.ok().flatten()
     }
 
     /// Submits an event to every coordinator, and waits for all answers. None, if the topic does not exist yet. Those that
@@ -88,11 +93,12 @@ impl<C: Perform> Runtime<C> {
     pub async fn submit_all(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         event: impl Fn(Token) -> C::Event + Clone + Send + 'static,
     ) -> Vec<Result<C::Reply, CoordinatorFailure>> {
         let mut pending = Vec::new();
         for partition in self.led(node) {
-            pending.push(self.shard(node, partition).submit(node, event.clone()).await);
+            pending.push(self.shard(node, partition).submit(node, caller, event.clone()).await);
         }
         let mut replies = Vec::with_capacity(pending.len());
         for pending in pending {
@@ -112,18 +118,24 @@ impl<C: Perform> Runtime<C> {
     pub async fn append_marker(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         partition: i32,
         marker: TransactionMarker,
     ) -> Result<Awaited, MarkerFailure> {
-        self.shard(node, partition).append_marker(node, marker).await
+        self.shard(node, partition).append_marker(node, caller, marker).await
     }
 
     /// The partition of the internal topic that `name` belongs to. Creates the topic if it does not exist.
     ///
     /// # Errors
     /// It cannot be created.
-    pub async fn partition_of(&self, node: &Arc<Node>, name: &str) -> Result<i32, CoordinatorFailure> {
-        Ok(partition_of_name(name, self.partitions(node).await?))
+    pub async fn partition_of(
+        &self,
+        node: &Arc<Node>,
+        caller: &Caller,
+        name: &str,
+    ) -> Result<i32, CoordinatorFailure> {
+        Ok(partition_of_name(name, self.partitions(node, caller).await?))
     }
 
     /// The node that coordinates `name`, if it is another one and known.
@@ -133,12 +145,13 @@ impl<C: Perform> Runtime<C> {
     pub(crate) async fn elsewhere(
         &self,
         here: &Arc<Node>,
+        caller: &Caller,
         name: &str,
     ) -> Result<Option<NodeId>, CoordinatorFailure> {
         if here.links.peers().is_none() {
             return Ok(None);
         }
-        let partition = self.partition_of(here, name).await?;
+        let partition = self.partition_of(here, caller, name).await?;
         let topic = here.topics().by_name(self.kind.topic);
         let leader = topic.and_then(|topic| leader_of(here, &topic, partition));
         Ok(leader.map(|(node, _)| node).filter(|node| *node != here.id()))
@@ -226,19 +239,22 @@ impl<C: Perform> Runtime<C> {
         Some(topic.partition_count())
     }
 
-    async fn partitions(&self, node: &Arc<Node>) -> Result<i32, CoordinatorFailure> {
+    async fn partitions(&self, node: &Arc<Node>, caller: &Caller) -> Result<i32, CoordinatorFailure> {
         if let Some(partitions) = self.existing(node) {
             return Ok(partitions);
         }
         let _alone = self.creating.lock().await;
         if self.existing(node).is_none() {
-            self.create_topic(node).await?;
+            self.create_topic(node, caller).await?;
         }
         let missing = || CoordinatorFailure::Unavailable(format!("{} was not created", self.kind.topic));
         self.existing(node).ok_or_else(missing)
     }
 
-    async fn create_topic(&self, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
+    async fn create_topic(&self, node: &Arc<Node>, caller: &Caller) -> Result<(), CoordinatorFailure> {
+        if caller.is_late() {
+            return Err(CoordinatorFailure::Late);
+        }
         let config = node.config();
         let settings = (self.kind.settings)(&config);
         let create = CreateTopic {
@@ -251,11 +267,11 @@ impl<C: Perform> Runtime<C> {
             now: node.now(),
             by: Requester::Broker,
         };
-        let node = Arc::clone(node);
+        let (node, caller) = (Arc::clone(node), caller.clone());
         // Spawned, because a command must not be left half-way when a client goes away.
         let work = async move {
             let now = node.now();
-            node.controller.execute(Caller::internal(), Command::CreateTopic(create), now).await
+            node.controller.execute(&caller, Command::CreateTopic(create), now).await
         };
         let topic = self.kind.topic;
         match task::spawn(work).await {

@@ -74,15 +74,17 @@ struct Release<C: Coordinator> {
 }
 
 impl<C: Perform> Shard<C> {
-    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped.
+    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped, but not if
+    /// the caller waits no longer when the event's turn comes.
     pub(super) async fn submit(
         self: &Arc<Self>,
         node: &Arc<Node>,
+        caller: &Caller,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Pending<C::Reply>, CoordinatorFailure> {
         let (answer, pending) = oneshot::channel();
         let step = move |loaded: &mut Loaded<C>, moment: &Moment<'_>| loaded.step(answer, event, moment);
-        self.act(node, step).await?;
+        self.act(node, caller, step).await?;
         Ok(Pending(pending))
     }
 
@@ -91,6 +93,7 @@ impl<C: Perform> Shard<C> {
     pub(super) async fn submit_if(
         self: &Arc<Self>,
         node: &Arc<Node>,
+        caller: &Caller,
         holds: impl FnOnce(&C, LeaderEpoch) -> bool + Send + 'static,
         event: impl FnOnce(Token) -> C::Event + Send + 'static,
     ) -> Result<Option<Pending<C::Reply>>, CoordinatorFailure> {
@@ -105,7 +108,7 @@ impl<C: Perform> Shard<C> {
             }
             loaded.step(answer, event, moment)
         };
-        self.act(node, step).await?;
+        self.act(node, caller, step).await?;
         Ok(held.await.unwrap_or(false).then_some(Pending(pending)))
     }
 
@@ -115,12 +118,12 @@ impl<C: Perform> Shard<C> {
         node: &Arc<Node>,
         step: fn(&mut C, &Moment<'_>) -> Effects<C>,
     ) -> Result<(), CoordinatorFailure> {
-        self.act(node, move |loaded, moment| step(&mut loaded.core, moment)).await
+        self.act(node, Caller::internal(), move |loaded, moment| step(&mut loaded.core, moment)).await
     }
 
     /// Reads the log, unless that was done.
     pub(super) async fn load(self: &Arc<Self>, node: &Arc<Node>) -> Result<(), CoordinatorFailure> {
-        self.act(node, |_, _| Effects::default()).await
+        self.act(node, Caller::internal(), |_, _| Effects::default()).await
     }
 
     /// Sees to it that it is loaded if this node leads its partition, and not if it does not.
@@ -173,14 +176,14 @@ impl<C: Perform> Shard<C> {
     pub(crate) async fn append_marker(
         self: &Arc<Self>,
         node: &Arc<Node>,
+        caller: &Caller,
         marker: TransactionMarker,
     ) -> Result<Awaited, MarkerFailure> {
-        let (shard, node) = (Arc::clone(self), Arc::clone(node));
+        let (shard, node, caller) = (Arc::clone(self), Arc::clone(node), caller.clone());
         let work = async move {
             let mut state = shard.state.lock().await;
             let mut loaded = shard.take(&mut state, &node).await?;
-            let appended =
-                append_marker(&node, Caller::internal(), &loaded.handle, marker, Some(loaded.epoch)).await;
+            let appended = append_marker(&node, &caller, &loaded.handle, marker, Some(loaded.epoch)).await;
             if let Ok(appended) = &appended {
                 loaded.appended_to = loaded.appended_to.max(appended.into());
                 let producer = TransactionalProducer { id: marker.producer_id, epoch: marker.producer_epoch };
@@ -198,17 +201,22 @@ impl<C: Perform> Shard<C> {
     async fn act(
         self: &Arc<Self>,
         node: &Arc<Node>,
+        caller: &Caller,
         step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
     ) -> Result<(), CoordinatorFailure> {
-        let (shard, node) = (Arc::clone(self), Arc::clone(node));
+        let (shard, node, caller) = (Arc::clone(self), Arc::clone(node), caller.clone());
         let (decided, wait) = oneshot::channel();
         task::spawn(async move {
-            match shard.act_locked(&node, step).await {
+            match shard.act_locked(&node, &caller, step).await {
                 Ok(release) => {
                     let _ = decided.send(Ok(()));
                     release.run(&node, &shard).await;
                 }
-                Err(failure) => drop(decided.send(Err(failure))),
+                Err(failure) => {
+                    let (coordinator, partition) = (shard.kind.name, shard.partition);
+                    tracing::debug!(%caller, coordinator, partition, %failure, "a coordinator was asked in vain");
+                    let _ = decided.send(Err(failure));
+                }
             }
         });
         wait.await.unwrap_or(Err(CoordinatorFailure::Reloaded))
@@ -217,15 +225,19 @@ impl<C: Perform> Shard<C> {
     async fn act_locked(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         step: impl FnOnce(&mut Loaded<C>, &Moment<'_>) -> Effects<C> + Send + 'static,
     ) -> Result<Release<C>, CoordinatorFailure> {
         let mut state = self.state.lock().await;
+        if caller.is_late() {
+            return Err(CoordinatorFailure::Late);
+        }
         // Taken out while it steps: whatever goes wrong, be it a panic, what is left is a core to be loaded anew.
         let mut loaded = self.take(&mut state, node).await?;
         let image = node.image();
         let epoch = loaded.epoch;
         let effects = step(&mut loaded, &self.moment(&image, epoch));
-        let release = self.carry_out(node, &mut loaded, effects).await?;
+        let release = self.carry_out(node, caller, &mut loaded, effects).await?;
         self.put_back(&mut state, loaded);
         Ok(release)
     }
@@ -336,7 +348,7 @@ impl<C: Perform> Shard<C> {
         let effects = catch(|| loaded.core.loaded(&self.moment(&image, epoch)));
         let effects = effects.map_err(|panic| unavailable(self.panicked(&panic)))?;
         self.set_panic(None);
-        let release = self.carry_out(node, &mut loaded, effects).await?;
+        let release = self.carry_out(node, Caller::internal(), &mut loaded, effects).await?;
         let (node, partition) = (Arc::clone(node), self.partition);
         task::spawn(async move { release.perform(&node, partition).await });
         Ok(loaded)
@@ -357,6 +369,7 @@ impl<C: Perform> Shard<C> {
     async fn carry_out(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         loaded: &mut Loaded<C>,
         effects: Effects<C>,
     ) -> Result<Release<C>, CoordinatorFailure> {
@@ -378,7 +391,8 @@ impl<C: Perform> Shard<C> {
             // The wall clock: these are the times that people see in the log.
             let now = node.now();
             let batch = build(wanted, now).map_err(|error| failed(error.to_string()))?;
-            let appended = match append_in_epoch(node, &loaded.handle, batch, loaded.epoch, now).await {
+            let appended = append_in_epoch(node, caller, &loaded.handle, batch, loaded.epoch, now).await;
+            let appended = match appended {
                 Err(AppendFailure::NotLeader) => return Err(CoordinatorFailure::Elsewhere),
                 // It goes on by itself when there is room again.
                 Err(AppendFailure::Refused(AppendError::Full)) => return Err(full()),

@@ -1,7 +1,10 @@
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt::{Debug, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tailrace_env::task;
+use tailrace_env::time::Duration;
 
 use bytes::Bytes;
 use tailrace_coordination::coordinator::{
@@ -9,16 +12,18 @@ use tailrace_coordination::coordinator::{
 };
 use tailrace_log::LogConfig;
 use tailrace_records::TimestampType;
-use tailrace_replication::{Durability, Policy, Solo};
-use tailrace_types::{Offset, TimestampMs};
+use tailrace_replication::{Durability, Policy, Solo, TransactionMarker};
+use tailrace_types::{Offset, ProducerEpoch, ProducerId, TimestampMs};
 use tempfile::TempDir;
+use tracing::field::Field;
+use tracing::span::{Attributes, Id, Record};
 
 use super::batch::build;
 use super::cores::{Kind, Runtime};
 use super::perform::{Perform, Performed};
 use super::replay::replay;
-use super::{CoordinatorFailure, SteadyClock};
-use crate::caller::Caller;
+use super::{CoordinatorFailure, SteadyClock, append_any_marker};
+use crate::caller::{Caller, Door};
 use crate::node::Node;
 use crate::partitions::{Core, PartitionHandle};
 use crate::start::RunningNode;
@@ -139,8 +144,10 @@ impl Rig {
 
     async fn count(&self, name: &str) -> Result<u64, CoordinatorFailure> {
         let owned = name.to_owned();
-        let pending =
-            self.counters.submit(self.node(), name, move |token| Event::Count(token, owned)).await?;
+        let pending = self
+            .counters
+            .submit(self.node(), Caller::internal(), name, move |token| Event::Count(token, owned))
+            .await?;
         pending.reply().await
     }
 }
@@ -188,7 +195,7 @@ async fn a_core_that_panics_is_read_again_and_the_others_go_on() {
     let folder = TempDir::new().unwrap();
     let rig = Rig::start(&folder).await;
     assert_eq!(rig.count("a").await, Ok(1));
-    let failed = rig.counters.submit(rig.node(), "a", |_| Event::Panic).await;
+    let failed = rig.counters.submit(rig.node(), Caller::internal(), "a", |_| Event::Panic).await;
     assert_eq!(failed.err(), Some(CoordinatorFailure::Reloaded));
     assert_eq!(rig.count("a").await, Ok(2));
     rig.running.stop().await;
@@ -200,7 +207,10 @@ async fn a_core_whose_log_makes_it_panic_rests_and_is_named() {
     let folder = TempDir::new().unwrap();
     let rig = Rig::start(&folder).await;
     assert_eq!(rig.count(POISON).await, Ok(1));
-    assert!(rig.counters.submit(rig.node(), POISON, |_| Event::Panic).await.is_err(), "it is thrown away");
+    assert!(
+        rig.counters.submit(rig.node(), Caller::internal(), POISON, |_| Event::Panic).await.is_err(),
+        "it is thrown away"
+    );
     let told = "a bug of the server, loading it panicked: a mistake of who reads it back";
     assert_eq!(rig.count(POISON).await, Err(CoordinatorFailure::Unavailable(told.to_owned())));
     for _ in 0..10 {
@@ -243,12 +253,16 @@ async fn answers_keep_the_order_of_their_events_and_time_brings_its_own() {
     let mut pending = Vec::new();
     for _ in 0..100 {
         let counted = |token| Event::Count(token, "a".to_owned());
-        pending.push(rig.counters.submit(rig.node(), "a", counted).await.unwrap());
+        pending.push(rig.counters.submit(rig.node(), Caller::internal(), "a", counted).await.unwrap());
     }
     for (number, pending) in (1..).zip(pending) {
         assert_eq!(pending.reply().await, Ok(number));
     }
-    let later = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 30)).await.unwrap();
+    let later = rig
+        .counters
+        .submit(rig.node(), Caller::internal(), "a", |token| Event::Later(token, 30))
+        .await
+        .unwrap();
     assert_eq!(later.reply().await, Ok(1));
     rig.running.stop().await;
 }
@@ -262,7 +276,15 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
     let running = task::spawn(async move { counters.run(&node).await });
     let changes = |rig: &Rig| {
         let (counters, node) = (Arc::clone(&rig.counters), Arc::clone(rig.node()));
-        async move { counters.submit(&node, "a", Event::Changes).await.unwrap().reply().await.unwrap() }
+        async move {
+            counters
+                .submit(&node, Caller::internal(), "a", Event::Changes)
+                .await
+                .unwrap()
+                .reply()
+                .await
+                .unwrap()
+        }
     };
     // It begins to listen at some moment; topics are created until it has heard of one.
     let mut number = 0;
@@ -277,13 +299,109 @@ async fn cores_hear_of_changed_topics_and_those_who_wait_of_the_stop() {
         let command = tailrace_metadata::Command::CreateTopic(create);
         rig.node().controller.execute(Caller::internal(), command, rig.node().now()).await.unwrap();
     }
-    let waits = rig.counters.submit(rig.node(), "a", |token| Event::Later(token, 3_600_000)).await.unwrap();
-    let all = rig.counters.submit_all(rig.node(), Event::Changes).await;
+    let waits = rig
+        .counters
+        .submit(rig.node(), Caller::internal(), "a", |token| Event::Later(token, 3_600_000))
+        .await
+        .unwrap();
+    let all = rig.counters.submit_all(rig.node(), Caller::internal(), Event::Changes).await;
     assert!(all.iter().all(Result::is_ok), "{all:?}");
     assert_eq!(all.len(), PARTITIONS as usize);
     rig.running.stop().await;
     assert_eq!(waits.reply().await, Err(CoordinatorFailure::Reloaded));
     running.await.unwrap();
+}
+
+/// What is logged on the thread that it is the default of.
+#[derive(Clone, Default)]
+struct Logged(Arc<Mutex<Vec<String>>>);
+
+impl Logged {
+    /// The lines that have all of these words.
+    fn with(&self, words: &[&str]) -> usize {
+        let lines = self.0.lock().unwrap();
+        lines.iter().filter(|line| words.iter().all(|word| line.contains(word))).count()
+    }
+}
+
+impl tracing::Subscriber for Logged {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut line = String::new();
+        event.record(&mut |field: &Field, value: &dyn Debug| write!(line, "{field}={value:?} ").unwrap());
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn client() -> Caller {
+    Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)))
+}
+
+#[tokio::test]
+async fn nothing_is_begun_for_who_waits_no_longer() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    let (node, counters, late) = (rig.node(), &rig.counters, client().within(Duration::ZERO));
+    let counted = |token| Event::Count(token, "a".to_owned());
+    let refused = counters.submit(node, &late, "a", counted).await;
+    assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
+    assert!(node.topics().by_name(COUNTERS.topic).is_none(), "not even the topic is made");
+    assert_eq!(rig.count("a").await, Ok(1));
+    let logged = Logged::default();
+    let logging = tracing::subscriber::set_default(logged.clone());
+    let refused = counters.submit(node, &late, "a", counted).await;
+    assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
+    drop(logging);
+    assert_eq!(logged.with(&["asked in vain", "caller=kafka client 127.0.0.1:5000"]), 1);
+    let partition = counters.partition_of(node, &late, "a").await.unwrap();
+    let refused = counters.submit_if(node, &late, partition, |_, _| true, counted).await;
+    assert_eq!(refused.err(), Some(CoordinatorFailure::Late));
+    let all = counters.submit_all(node, &late, Event::Changes).await;
+    assert!(all.iter().all(|one| *one == Err(CoordinatorFailure::Late)), "{all:?}");
+    assert_eq!(rig.count("a").await, Ok(2), "nobody else notices");
+    rig.running.stop().await;
+}
+
+/// Whoever ends a transaction in the coordinators' own topic is named as in any other one.
+#[tokio::test]
+async fn a_marker_among_the_groups_offsets_has_the_caller_it_was_given() {
+    let folder = TempDir::new().unwrap();
+    let rig = Rig::start(&folder).await;
+    let (node, caller) = (rig.node(), client());
+    let partition = node.coordinators.groups.partition_of(node, &caller, "g").await.unwrap();
+    let topic = node.topics().by_name(tailrace_metadata::CONSUMER_OFFSETS_TOPIC).unwrap();
+    let handle = Arc::clone(topic.here(partition).unwrap());
+    let marker = |epoch| TransactionMarker {
+        producer_id: ProducerId(1),
+        producer_epoch: ProducerEpoch(epoch),
+        coordinator_epoch: 0,
+        committed: true,
+        epochs_are_bumped: false,
+    };
+    append_any_marker(node, &caller, &handle, marker(1)).await.unwrap();
+    let logged = Logged::default();
+    let logging = tracing::subscriber::set_default(logged.clone());
+    let stale = append_any_marker(node, &caller, &handle, marker(0)).await;
+    drop(logging);
+    assert!(stale.is_err(), "an earlier producer's");
+    let named = ["an append is refused", "__consumer_offsets", "caller=kafka client 127.0.0.1:5000"];
+    assert_eq!(logged.with(&named), 1);
+    rig.running.stop().await;
 }
 
 /// A partition of its own, in which nothing is synced.

@@ -93,7 +93,8 @@ async fn attempt(
     let epoch = write_all(node, shard, &markers).await?;
     let is_the_same = move |_: &TransactionCoordinator, now: LeaderEpoch| now == epoch;
     let event = move |token| TransactionEvent::MarkersWritten { token, markers };
-    let noted = node.coordinators.transactions.submit_if(node, shard, is_the_same, event).await?;
+    let noted =
+        node.coordinators.transactions.submit_if(node, Caller::internal(), shard, is_the_same, event).await?;
     noted.ok_or(CoordinatorFailure::Reloaded)?.reply().await?;
     Ok(())
 }
@@ -102,7 +103,7 @@ async fn attempt(
 /// `Coordinator::step`.
 async fn needed_in(node: &Arc<Node>, shard: i32, markers: &WriteMarkers) -> Option<LeaderEpoch> {
     let look = |core: &TransactionCoordinator, epoch| core.needs(markers).then_some(epoch);
-    node.coordinators.transactions.peek(node, shard, look).await.flatten()
+    node.coordinators.transactions.peek(node, Caller::internal(), shard, look).await.flatten()
 }
 
 async fn ask_markers(
@@ -112,7 +113,8 @@ async fn ask_markers(
 ) -> Result<Option<WriteMarkers>, CoordinatorFailure> {
     let id = transactional_id.to_owned();
     let event = |token| TransactionEvent::AskMarkers { token, transactional_id: id };
-    match node.coordinators.transactions.submit_to(node, shard, event).await?.reply().await? {
+    let asked = node.coordinators.transactions.submit_to(node, Caller::internal(), shard, event).await?;
+    match asked.reply().await? {
         TransactionReply::Markers(needed) => Ok(needed),
         _ => Ok(None),
     }
@@ -161,7 +163,7 @@ async fn write_elsewhere(
     marker: TransactionMarker,
     partitions: BTreeSet<TopicPartition>,
 ) -> BTreeSet<TopicPartition> {
-    match ask(&here.links, node, AppendMarkers::new(marker, &partitions)).await {
+    match ask(&here.links, Caller::internal(), node, AppendMarkers::new(marker, &partitions)).await {
         Ok(over) => over.left_of(partitions),
         Err(error) => {
             tracing::warn!(%node, %error, "a node could not be asked to write a transaction's markers");
@@ -266,22 +268,26 @@ pub async fn append_any_marker(
     marker: TransactionMarker,
 ) -> Result<Awaited, AppendFailure> {
     if handle.id.topic.as_str() == CONSUMER_OFFSETS_TOPIC {
-        return append_group_marker(node, handle, marker).await;
+        return append_group_marker(node, caller, handle, marker).await;
     }
     Ok((&append_marker(node, caller, handle, marker, None).await?).into())
 }
 
 async fn append_group_marker(
     node: &Arc<Node>,
+    caller: &Caller,
     handle: &Arc<PartitionHandle>,
     marker: TransactionMarker,
 ) -> Result<Awaited, AppendFailure> {
     let groups = &node.coordinators.groups;
-    match groups.append_marker(node, handle.id.partition.0, marker).await {
+    match groups.append_marker(node, caller, handle.id.partition.0, marker).await {
         Ok(committed_at) => Ok(committed_at),
         Err(MarkerFailure::Refused(failure)) => Err(failure),
         // Tried again: the coordinator has to know of the marker, or its offsets would stay undecided.
-        Err(MarkerFailure::Coordinator(_)) => Err(AppendFailure::Gone),
+        Err(MarkerFailure::Coordinator(failure)) => {
+            tracing::debug!(%caller, partition = %handle.id, %failure, "a marker cannot be told to its coordinator");
+            Err(AppendFailure::Gone)
+        }
     }
 }
 

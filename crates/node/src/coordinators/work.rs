@@ -9,6 +9,7 @@ use tailrace_coordination::share::ShareCoordinator;
 use tailrace_types::TopicId;
 
 use super::perform::{Perform, Performed};
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::share::{carry_out_deletion, state, tell_share_group};
 
@@ -27,14 +28,14 @@ impl Perform for ShareCoordinator {
 async fn group_work(node: Arc<Node>, work: GroupWork) {
     match work {
         GroupWork::Share(ShareWork::InitializeStates { group, generation, topics }) => {
-            let made = state::initialize_all(&node, &group, generation, topics).await;
+            let made = state::initialize_all(&node, Caller::internal(), &group, generation, topics).await;
             tell_of_states(&node, group, generation, made).await;
         }
         GroupWork::Share(ShareWork::ReleaseMember { group, member }) => {
-            node.share.member_left(&node, &group, &member);
+            node.share.member_left(&node, Caller::internal(), &group, &member);
         }
         GroupWork::Share(ShareWork::DeleteStates { group, deletion }) => {
-            if let Err(failure) = carry_out_deletion(&node, &group, deletion).await {
+            if let Err(failure) = carry_out_deletion(&node, Caller::internal(), &group, deletion).await {
                 tracing::warn!(%group, %failure, "a share group was not told that its states are deleted");
             }
         }
@@ -44,9 +45,9 @@ async fn group_work(node: Arc<Node>, work: GroupWork) {
 /// The group assigns what has a state. What it is not told of it asks for again.
 async fn tell_of_states(node: &Arc<Node>, group: Arc<str>, generation: i64, made: Vec<(TopicId, Vec<i32>)>) {
     let event = ShareEvent::StatesInitialized { generation, topics: made.clone() };
-    match tell_share_group(node, &group, event).await {
+    match tell_share_group(node, Caller::internal(), &group, event).await {
         Ok(ShareReply::StatesChanged(Err(GroupError::GroupNotFound { .. }))) => {
-            state::take_back(node, &group, generation, &made).await;
+            state::take_back(node, Caller::internal(), &group, generation, &made).await;
         }
         Ok(_) => {}
         Err(failure) => tracing::warn!(%group, %failure, "a share group was not told of its states"),

@@ -56,13 +56,14 @@ pub async fn append(
 /// The same for a coordinator's batch, which rests on the epoch in which the coordinator was loaded.
 pub(crate) async fn append_in_epoch(
     node: &Arc<Node>,
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     batch: Validated,
     epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<Appended, AppendFailure> {
     let what = What::Batch { batch, guard: None, wanted: WantedBy::NOBODY };
-    append_entry(node, Caller::internal(), partition, Entry { what, only_in: Some(epoch), now }).await
+    append_entry(node, caller, partition, Entry { what, only_in: Some(epoch), now }).await
 }
 
 /// The same for a batch whose transaction's coordinator was asked after the guard was drawn.
@@ -101,23 +102,36 @@ pub async fn append_marker(
 /// Draws the guard for a batch that would begin a transaction here, before its coordinator is asked (KIP-890).
 /// `epochs_are_bumped`: the producer's epoch is raised with each transaction.
 pub async fn begin_verification(
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     header: &BatchHeader,
     epochs_are_bumped: bool,
     now: TimestampMs,
 ) -> Result<VerificationGuard, AppendFailure> {
     let begun = partition.with(|core| core.begin_verification(header, epochs_are_bumped, now));
-    begun.await.ok_or_else(|| partition.absent())
+    begun.await.ok_or_else(|| unverifiable(caller, partition))
 }
 
 /// The same, if the batch needs verification.
 pub async fn begin_verification_if_needed(
+    caller: &Caller,
     partition: &Arc<PartitionHandle>,
     header: &BatchHeader,
     epochs_are_bumped: bool,
     now: TimestampMs,
 ) -> Option<VerificationGuard> {
-    partition.with(|core| core.begin_verification_if_needed(header, epochs_are_bumped, now)).await.flatten()
+    let begun =
+        partition.with(|core| core.begin_verification_if_needed(header, epochs_are_bumped, now)).await;
+    if begun.is_none() {
+        unverifiable(caller, partition);
+    }
+    begun.flatten()
+}
+
+fn unverifiable(caller: &Caller, partition: &PartitionHandle) -> AppendFailure {
+    let failure = partition.absent();
+    tracing::debug!(%caller, partition = %partition.id, ?failure, "no verification can be begun");
+    failure
 }
 
 async fn append_entry(

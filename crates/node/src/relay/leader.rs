@@ -83,10 +83,9 @@ async fn new_producer(node: &Arc<Node>, deadline: Instant) -> Result<Producer, N
     loop {
         let work = Arc::clone(node);
         // Spawned, so that a block of ids that was reserved is noted whatever becomes of this.
-        let id =
-            task::spawn(
-                async move { work.controller.next_producer_id(&work.producer_ids, work.now()).await },
-            );
+        let id = task::spawn(async move {
+            work.controller.next_producer_id(Caller::internal(), &work.producer_ids, work.now()).await
+        });
         let reason = match time::timeout_at(deadline, id).await {
             Ok(Ok(Ok(id))) => return Ok(Producer { id, next_sequence: 0 }),
             Ok(Ok(Err(error))) => error.to_string(),

@@ -14,6 +14,7 @@ use tailrace_coordination::share::SharePartitionKey;
 use tailrace_types::TopicId;
 
 use super::state::{self, StateFailure};
+use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::node::Node;
 
@@ -37,11 +38,13 @@ pub enum DeletionFailure {
 /// The group has members, or does not exist; or its coordinator cannot be had.
 pub async fn delete_states(
     node: &Arc<Node>,
+    caller: &Caller,
     group: &Arc<str>,
     topics: Option<Vec<TopicId>>,
 ) -> Result<BTreeMap<TopicId, Result<(), StateFailure>>, DeletionFailure> {
-    match tell(node, group, ShareEvent::DeleteStates { topics }).await? {
-        ShareReply::DeleteStates(begun) => carry_out(node, group, begun?).await,
+    match tell(node, caller, group, ShareEvent::DeleteStates { topics }).await? {
+        // What is begun is finished, however long the caller waits.
+        ShareReply::DeleteStates(begun) => carry_out(node, &caller.patient(), group, begun?).await,
         _ => Err(CoordinatorFailure::Reloaded.into()),
     }
 }
@@ -49,6 +52,7 @@ pub async fn delete_states(
 /// Deletes states that the group wants deleted, and tells it of those that are gone.
 pub(crate) async fn carry_out(
     node: &Arc<Node>,
+    caller: &Caller,
     group: &Arc<str>,
     deletion: StateDeletion,
 ) -> Result<BTreeMap<TopicId, Result<(), StateFailure>>, DeletionFailure> {
@@ -60,13 +64,13 @@ pub(crate) async fn carry_out(
         .collect();
     let mut outcomes: BTreeMap<TopicId, Result<(), StateFailure>> =
         topics.iter().map(|(topic, _)| (*topic, Ok(()))).collect();
-    for (key, answer) in keys.iter().zip(state::delete(node, &keys, upto).await) {
+    for (key, answer) in keys.iter().zip(state::delete(node, caller, &keys, upto).await) {
         let Err(failure) = answer else { continue };
         tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not deleted");
         outcomes.insert(key.topic, Err(failure));
     }
     let gone = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).map(|(topic, _)| *topic).collect();
-    match tell(node, group, ShareEvent::StatesDeleted { upto, topics: gone }).await? {
+    match tell(node, caller, group, ShareEvent::StatesDeleted { upto, topics: gone }).await? {
         ShareReply::StatesChanged(changed) => changed?,
         _ => return Err(CoordinatorFailure::Reloaded.into()),
     }
@@ -76,12 +80,13 @@ pub(crate) async fn carry_out(
 /// Tells the coordinator of a group something.
 pub(crate) async fn tell(
     node: &Arc<Node>,
+    caller: &Caller,
     group: &Arc<str>,
     event: ShareEvent,
 ) -> Result<ShareReply, CoordinatorFailure> {
     let id = Arc::clone(group);
     let event = move |token| GroupEvent::Share { token, group: id, event };
-    match node.coordinators.groups.submit(node, group, event).await?.reply().await? {
+    match node.coordinators.groups.submit(node, caller, group, event).await?.reply().await? {
         GroupReply::Share(reply) => Ok(reply),
         _ => Err(CoordinatorFailure::Reloaded),
     }

@@ -9,6 +9,7 @@ use tailrace_types::NodeId;
 
 use super::failure::StateFailure;
 use crate::ask::{ShareAnswers, ShareQuestion, ask};
+use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::deadlines::FORGET_TIMEOUT;
 use crate::node::Node;
@@ -16,22 +17,27 @@ use crate::node::Node;
 /// Asks the node that coordinates.
 pub(crate) async fn ask_share_coordinator(
     here: &Node,
+    caller: &Caller,
     node: NodeId,
     request: ShareRequest,
 ) -> Result<ShareAnswer, StateFailure> {
-    let answer = put(here, node, ShareQuestion::One(request)).await?;
+    let answer = put(here, caller, node, ShareQuestion::One(request)).await?;
     answer.ok_or_else(|| unavailable("a node's answer is empty"))
 }
 
 /// Tells the other nodes that what they have in use of share-partitions counts no more. One that does not hear it finds out when it next
 /// keeps something, or looks ([`LivePartition::check`](super::LivePartition)): the state is another one then.
-pub(crate) async fn forget_share_partitions_elsewhere(here: &Arc<Node>, keys: &[SharePartitionKey]) {
+pub(crate) async fn forget_share_partitions_elsewhere(
+    here: &Arc<Node>,
+    caller: &Caller,
+    keys: &[SharePartitionKey],
+) {
     let texts: Vec<String> = keys.iter().map(SharePartitionKey::coordinator_key).collect();
     let mut telling = JoinSet::new();
     for node in others(here) {
-        let (here, texts) = (Arc::clone(here), texts.clone());
+        let (here, caller, texts) = (Arc::clone(here), caller.clone(), texts.clone());
         telling.spawn(async move {
-            if let Err(error) = put(&here, node, ShareQuestion::Forget(texts)).await {
+            if let Err(error) = put(&here, &caller, node, ShareQuestion::Forget(texts)).await {
                 tracing::debug!(%node, %error, "a node does not forget share-partitions");
             }
         });
@@ -53,11 +59,12 @@ fn others(here: &Node) -> Vec<NodeId> {
 
 async fn put(
     here: &Node,
+    caller: &Caller,
     node: NodeId,
     question: ShareQuestion,
 ) -> Result<Option<ShareAnswer>, StateFailure> {
     // It may have died just now, and another one coordinates soon.
-    let answer = ask(&here.links, node, question).await.map_err(|error| {
+    let answer = ask(&here.links, caller, node, question).await.map_err(|error| {
         tracing::debug!(%node, %error, "a share coordinator could not be asked");
         CoordinatorFailure::Elsewhere
     })?;

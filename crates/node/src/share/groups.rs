@@ -10,6 +10,7 @@ use tailrace_types::TimestampMs;
 use super::failure::ShareFailure;
 use super::live::LivePartition;
 use super::{ShareGroups, keep};
+use crate::caller::Caller;
 use crate::node::Node;
 use tailrace_env::task::stopped;
 
@@ -27,13 +28,14 @@ impl ShareGroups {
     pub async fn get_or_load(
         &self,
         node: &Arc<Node>,
+        caller: &Caller,
         key: &SharePartitionKey,
     ) -> Result<Arc<LivePartition>, ShareFailure> {
         // Whoever finds one that is of no use any more puts a fresh one into its place; twice is very bad luck.
         for _ in 0..3 {
             let handle = keep::handle_of(node, key)?;
             let slot = Arc::clone(self.lock().entry(key.clone()).or_default());
-            let load = || LivePartition::load(node, key, Arc::clone(&handle));
+            let load = || LivePartition::load(node, caller, key, Arc::clone(&handle));
             let loaded = slot.get_or_try_init(load).await.map(Arc::clone);
             match loaded {
                 Ok(live) if live.serves(&handle) => {
@@ -53,22 +55,22 @@ impl ShareGroups {
 
     /// Releases everything that a member holds: it left the group, was removed from it, or its session ended. What was
     /// released is kept afterwards; nobody need wait for it.
-    pub(crate) fn release_member(&self, node: &Arc<Node>, group: &str, member: &str) {
+    pub(crate) fn release_member(&self, node: &Arc<Node>, caller: &Caller, group: &str, member: &str) {
         for live in self.of_group(group) {
-            live.release_member(node, member);
+            live.release_member(node, caller, member);
         }
     }
 
     /// A member is gone: its session ends, and what it held is released.
-    pub fn member_left(&self, node: &Arc<Node>, group: &str, member: &str) {
+    pub fn member_left(&self, node: &Arc<Node>, caller: &Caller, group: &str, member: &str) {
         self.sessions.remove(group, member);
-        self.release_member(node, group, member);
+        self.release_member(node, caller, group, member);
     }
 
     /// A client is gone: its sessions end, and what their members held is released.
-    pub fn connection_closed(&self, node: &Arc<Node>, connection: u64) {
+    pub fn connection_closed(&self, node: &Arc<Node>, caller: &Caller, connection: u64) {
         for (group, member) in self.sessions.remove_of(connection) {
-            self.release_member(node, &group, &member);
+            self.release_member(node, caller, &group, &member);
         }
     }
 

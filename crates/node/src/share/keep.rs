@@ -15,6 +15,7 @@ use super::live::{AcknowledgeFailure, Keeping, LivePartition};
 use super::settings::GroupSettings;
 use super::start::first_offset;
 use super::state;
+use crate::caller::Caller;
 use crate::node::Node;
 use crate::partitions::{NotHere, PartitionHandle};
 use tailrace_env::task::stopped;
@@ -40,14 +41,16 @@ impl LivePartition {
     /// As Kafka has it, a share-partition without a state cannot be read: a group that nobody has joined reads nothing.
     pub(super) async fn load(
         node: &Arc<Node>,
+        caller: &Caller,
         key: &SharePartitionKey,
         handle: Arc<PartitionHandle>,
     ) -> Result<Arc<Self>, ShareFailure> {
         assert_eq!(handle.id.partition, PartitionId(key.partition));
         let leader_epoch = handle.leads().ok_or(ShareFailure::NotLeader)?;
-        let kept = state::read(node, key, leader_epoch.get()).await.map_err(|failure| match failure {
+        let kept = state::read(node, caller, key, leader_epoch.get()).await;
+        let kept = kept.map_err(|failure| match failure {
             StateFailure::Refused(ShareStateError::NotInitialized) => ShareFailure::NoState,
-            failure => told(key, failure),
+            failure => told(caller, key, failure),
         })?;
         let core = match kept.start {
             Some(start) => SharePartition::restore(start, &kept.batches),
@@ -71,7 +74,7 @@ impl LivePartition {
         });
         // Where the group begins is decided once: records that come while nobody acknowledges any are not skipped by a
         // restart.
-        live.keep(node).kept().await.map_err(|failure| told(key, failure))?;
+        live.keep(node, caller).kept().await.map_err(|failure| told(caller, key, failure))?;
         Ok(live)
     }
 
@@ -94,7 +97,7 @@ impl LivePartition {
     /// Gives itself up if its state is gone, or another one. A node that could not be told of a deletion would go on where the old group
     /// was, for members of the next one, and while nobody acknowledges anything, nothing else would tell it.
     pub(super) async fn check(&self, node: &Arc<Node>) {
-        let outlives = match state::summary(node, &self.key).await {
+        let outlives = match state::summary(node, Caller::internal(), &self.key).await {
             Ok(Some(kept)) => (kept.generation, kept.state_epoch) != (self.generation, self.state_epoch),
             Ok(None) => true,
             // Nothing is known.
@@ -111,6 +114,7 @@ impl LivePartition {
     pub fn acknowledge(
         &self,
         node: &Node,
+        caller: &Caller,
         settings: &GroupSettings,
         member: &str,
         batches: &[Acknowledgement],
@@ -127,33 +131,38 @@ impl LivePartition {
         if news {
             self.wake();
         }
-        result.map(drop).map_err(AcknowledgeFailure::Refused)
+        result.map(drop).map_err(|error| {
+            tracing::debug!(%caller, share_partition = %self.key, %error, "an acknowledgement is refused");
+            AcknowledgeFailure::Refused(error)
+        })
     }
 
-    pub(super) fn release_member(self: &Arc<Self>, node: &Arc<Node>, member: &str) {
+    pub(super) fn release_member(self: &Arc<Self>, node: &Arc<Node>, caller: &Caller, member: &str) {
         let settings = GroupSettings::of(&node.image(), &self.key.group);
         if self.with_core(|core| core.release_member(member, &settings.terms)) == Some(true) {
             self.wake();
-            drop(self.keep(node));
+            drop(self.keep(node, caller));
         }
     }
 
-    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it.
+    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it, nor does the caller's
+    /// deadline: what counts already must be kept.
     ///
     /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
-    pub fn keep(self: &Arc<Self>, node: &Arc<Node>) -> Keeping {
-        let (live, node) = (Arc::clone(self), Arc::clone(node));
+    pub fn keep(self: &Arc<Self>, node: &Arc<Node>, caller: &Caller) -> Keeping {
+        let (live, node, caller) = (Arc::clone(self), Arc::clone(node), caller.patient());
         Keeping(task::spawn(async move {
-            let kept = live.keep_in_order(&node).await;
+            let kept = live.keep_in_order(&node, &caller).await;
             if let Err(failure) = &kept {
-                tracing::warn!(share_partition = %live.key, %failure, "a share-partition's state was not kept");
+                let key = &live.key;
+                tracing::warn!(%caller, share_partition = %key, %failure, "a share-partition's state was not kept");
                 live.give_up();
             }
             kept
         }))
     }
 
-    async fn keep_in_order(&self, node: &Arc<Node>) -> Result<(), StateFailure> {
+    async fn keep_in_order(&self, node: &Arc<Node>, caller: &Caller) -> Result<(), StateFailure> {
         let _in_order = self.keeping.lock().await;
         let unsaved = self.with_core(SharePartition::take_unsaved).ok_or(ShareStateError::NotInitialized)?;
         let Some(write) = unsaved else { return Ok(()) };
@@ -161,7 +170,7 @@ impl LivePartition {
         let leader_epoch = self.leader_epoch.get();
         let (key, generation, state_epoch) = (self.key.clone(), self.generation, self.state_epoch);
         let request = ShareRequest::Write { key, generation, state_epoch, leader_epoch, write };
-        state::ask(node, request).await.map(drop)
+        state::ask(node, caller, request).await.map(drop)
     }
 
     /// Makes sure that somebody watches the acquisition locks: to be called after records were acquired.
@@ -191,7 +200,7 @@ impl LivePartition {
             let settings = GroupSettings::of(&node.image(), &self.key.group);
             if self.with_core(|core| core.tick(clock.now(), &settings.terms)) == Some(true) {
                 self.wake();
-                drop(self.keep(&node));
+                drop(self.keep(&node, Caller::internal()));
             } else {
                 // The clock counts whole milliseconds and may be short of the deadline by less than one.
                 time::sleep(Duration::from_millis(1)).await;
@@ -200,7 +209,7 @@ impl LivePartition {
     }
 }
 
-fn told(key: &SharePartitionKey, failure: StateFailure) -> ShareFailure {
-    tracing::warn!(share_partition = %key, %failure, "a share-partition's state cannot be read");
+fn told(caller: &Caller, key: &SharePartitionKey, failure: StateFailure) -> ShareFailure {
+    tracing::warn!(%caller, share_partition = %key, %failure, "a share-partition's state cannot be read");
     ShareFailure::State(failure)
 }

@@ -83,7 +83,7 @@ pub async fn acquire(
             // The log start has moved: the next look begins there.
             Err(ReadFailure::OutOfRange) => continue,
             Err(ReadFailure::Damaged(range)) if node.topics().has_lost(&live.handle, &range) => {
-                pass_over(node, live, settings, terms, plan.from, &range)?;
+                pass_over(node, caller, live, settings, terms, plan.from, &range)?;
                 continue;
             }
             Err(failure) => return Err(failure.into()),
@@ -92,7 +92,8 @@ pub async fn acquire(
             tracing::error!(share_partition = %live.key, %error, "reading failed");
         })?;
         let found: Vec<FetchedBatch> = scanned.places.iter().map(|place| place.batch).collect();
-        let acquired = take(node, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
+        let acquired =
+            take(node, caller, live, settings, terms, Fetched { from: plan.from, batches: &found })?;
         if let Some(acquisition) = scanned.cut(acquired) {
             live.watch_locks(node);
             return Ok(Some(acquisition));
@@ -104,6 +105,7 @@ pub async fn acquire(
 /// Passes over records that are damaged for good, as over those of an aborted transaction: the group would never come behind them.
 fn pass_over(
     node: &Arc<Node>,
+    caller: &Caller,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
@@ -113,7 +115,7 @@ fn pass_over(
     let upto = live.handle.bounds().end(Isolation::of(settings.committed_only));
     let (first, end) = (range.base_offset.max(from), range.end_offset.min(upto));
     let gap = FetchedBatch { first, last: end.plus(-1), visible: false };
-    take(node, live, settings, terms, Fetched { from, batches: &[gap] })?;
+    take(node, caller, live, settings, terms, Fetched { from, batches: &[gap] })?;
     node.metrics.repair.share_skipped_records.inc_by(end.get().abs_diff(first.get()));
     tracing::warn!(share_partition = %live.key, "records are passed over, because they are damaged: {range}");
     Ok(())
@@ -183,6 +185,7 @@ fn plan(
 
 fn take(
     node: &Arc<Node>,
+    caller: &Caller,
     live: &Arc<LivePartition>,
     settings: &GroupSettings,
     terms: &AcquireTerms,
@@ -195,7 +198,7 @@ fn take(
     };
     let (acquired, unsaved) = live.with_core(step).ok_or(ShareFailure::NotLeader)?;
     if unsaved {
-        drop(live.keep(node));
+        drop(live.keep(node, caller));
     }
     Ok(acquired)
 }

@@ -8,11 +8,11 @@ use tailrace_env::time::Duration;
 use tailrace_coordination::share::{
     KeptState, ShareAnswer, ShareEvent, SharePartitionKey, ShareRequest, ShareStateError,
 };
-use tailrace_env::time::Instant;
 use tailrace_types::{Offset, TopicId};
 
 use super::elsewhere::{ask_share_coordinator, forget_share_partitions_elsewhere};
 pub use super::failure::StateFailure;
+use crate::caller::Caller;
 use crate::coordinators::CoordinatorFailure;
 use crate::deadlines::SHARE_COORDINATOR_TIMEOUT;
 use crate::node::Node;
@@ -26,10 +26,14 @@ const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 
 /// Asks the coordinator of the share-partition that the request is about, here or at another node, and waits until what it did is
 /// committed. While the coordinator moves to another node, this waits and asks again: each request may be put twice.
-pub(crate) async fn ask(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
-    let mut retry = PAUSES.until(Instant::now() + SHARE_COORDINATOR_TIMEOUT);
+pub(crate) async fn ask(
+    node: &Arc<Node>,
+    caller: &Caller,
+    request: ShareRequest,
+) -> Result<ShareAnswer, StateFailure> {
+    let mut retry = PAUSES.until(caller.until(SHARE_COORDINATOR_TIMEOUT));
     loop {
-        let outcome = ask_once(node, request.clone()).await;
+        let outcome = ask_once(node, caller, request.clone()).await;
         let moves = outcome.as_ref().is_err_and(is_moving) && node.links.peers().is_some();
         if !moves || !retry.pause().await {
             return outcome;
@@ -42,24 +46,36 @@ fn is_moving(failure: &StateFailure) -> bool {
     matches!(failure, CoordinatorFailure::Elsewhere | CoordinatorFailure::Reloaded)
 }
 
-async fn ask_once(here: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+async fn ask_once(
+    here: &Arc<Node>,
+    caller: &Caller,
+    request: ShareRequest,
+) -> Result<ShareAnswer, StateFailure> {
     let name = request.key().coordinator_key();
-    match here.coordinators.shares.elsewhere(here, &name).await? {
-        Some(node) => ask_share_coordinator(here, node, request).await,
-        None => ask_here(here, request).await,
+    match here.coordinators.shares.elsewhere(here, caller, &name).await? {
+        Some(node) => ask_share_coordinator(here, caller, node, request).await,
+        None => ask_here(here, caller, request).await,
     }
 }
 
 /// Asks the coordinator of one share-partition at this node.
-pub(crate) async fn ask_here(node: &Arc<Node>, request: ShareRequest) -> Result<ShareAnswer, StateFailure> {
+pub(crate) async fn ask_here(
+    node: &Arc<Node>,
+    caller: &Caller,
+    request: ShareRequest,
+) -> Result<ShareAnswer, StateFailure> {
     let name = request.key().coordinator_key();
     let event = move |token| ShareEvent { token, request };
-    let pending = node.coordinators.shares.submit(node, &name, event).await?;
+    let pending = node.coordinators.shares.submit(node, caller, &name, event).await?;
     Ok(pending.reply().await??)
 }
 
-async fn ask_for_state(node: &Arc<Node>, request: ShareRequest) -> Result<KeptState, StateFailure> {
-    match ask(node, request).await? {
+async fn ask_for_state(
+    node: &Arc<Node>,
+    caller: &Caller,
+    request: ShareRequest,
+) -> Result<KeptState, StateFailure> {
+    match ask(node, caller, request).await? {
         ShareAnswer::State(state) => Ok(state),
         ShareAnswer::Done => Err(ShareStateError::NotInitialized.into()),
     }
@@ -71,15 +87,17 @@ async fn ask_for_state(node: &Arc<Node>, request: ShareRequest) -> Result<KeptSt
 /// The share coordinator cannot be asked; or this comes late: states of this generation have been deleted, or a later one has been made.
 pub async fn initialize(
     node: &Arc<Node>,
+    caller: &Caller,
     key: &SharePartitionKey,
     generation: i64,
 ) -> Result<KeptState, StateFailure> {
-    ask_for_state(node, ShareRequest::Initialize { key: key.clone(), generation }).await
+    ask_for_state(node, caller, ShareRequest::Initialize { key: key.clone(), generation }).await
 }
 
 /// Makes states of a group's share-partitions, where there are none. Returns those that are there then.
 pub(crate) async fn initialize_all(
     node: &Arc<Node>,
+    caller: &Caller,
     group: &Arc<str>,
     generation: i64,
     topics: Vec<(TopicId, Vec<i32>)>,
@@ -89,7 +107,7 @@ pub(crate) async fn initialize_all(
         let mut there = Vec::with_capacity(partitions.len());
         for partition in partitions {
             let key = SharePartitionKey { group: Arc::clone(group), topic, partition };
-            match initialize(node, &key, generation).await {
+            match initialize(node, caller, &key, generation).await {
                 Ok(_) => there.push(partition),
                 Err(failure) => {
                     tracing::warn!(share_partition = %key, %failure, "a share-partition's state was not made");
@@ -107,15 +125,20 @@ pub(crate) async fn initialize_all(
 /// There is none: it is made when the group's coordinator finds that a member reads the topic.
 pub(crate) async fn read(
     node: &Arc<Node>,
+    caller: &Caller,
     key: &SharePartitionKey,
     leader_epoch: i32,
 ) -> Result<KeptState, StateFailure> {
-    ask_for_state(node, ShareRequest::Read { key: key.clone(), leader_epoch }).await
+    ask_for_state(node, caller, ShareRequest::Read { key: key.clone(), leader_epoch }).await
 }
 
 /// The state without its batches, `None` if there is none.
-pub async fn summary(node: &Arc<Node>, key: &SharePartitionKey) -> Result<Option<KeptState>, StateFailure> {
-    match ask_for_state(node, ShareRequest::Summary { key: key.clone() }).await {
+pub async fn summary(
+    node: &Arc<Node>,
+    caller: &Caller,
+    key: &SharePartitionKey,
+) -> Result<Option<KeptState>, StateFailure> {
+    match ask_for_state(node, caller, ShareRequest::Summary { key: key.clone() }).await {
         Ok(state) => Ok(Some(state)),
         Err(StateFailure::Refused(ShareStateError::NotInitialized)) => Ok(None),
         Err(failure) => Err(failure),
@@ -123,9 +146,9 @@ pub async fn summary(node: &Arc<Node>, key: &SharePartitionKey) -> Result<Option
 }
 
 /// What nodes have in use of share-partitions counts no more: their states were set anew, or deleted.
-async fn forget(node: &Arc<Node>, keys: &[SharePartitionKey]) {
+async fn forget(node: &Arc<Node>, caller: &Caller, keys: &[SharePartitionKey]) {
     keys.iter().for_each(|key| node.share.forget(key));
-    forget_share_partitions_elsewhere(node, keys).await;
+    forget_share_partitions_elsewhere(node, caller, keys).await;
 }
 
 /// A state that is there begins again at `start`.
@@ -134,12 +157,13 @@ async fn forget(node: &Arc<Node>, keys: &[SharePartitionKey]) {
 /// The share coordinator cannot be asked; or there is no state of this generation or an earlier one: this comes late.
 pub async fn reset(
     node: &Arc<Node>,
+    caller: &Caller,
     key: &SharePartitionKey,
     generation: i64,
     start: Offset,
 ) -> Result<(), StateFailure> {
-    ask(node, ShareRequest::Reset { key: key.clone(), generation, start }).await?;
-    forget(node, std::slice::from_ref(key)).await;
+    ask(node, caller, ShareRequest::Reset { key: key.clone(), generation, start }).await?;
+    forget(node, caller, std::slice::from_ref(key)).await;
     Ok(())
 }
 
@@ -147,6 +171,7 @@ pub async fn reset(
 /// keys.
 pub(crate) async fn delete(
     node: &Arc<Node>,
+    caller: &Caller,
     keys: &[SharePartitionKey],
     upto: i64,
 ) -> Vec<Result<(), StateFailure>> {
@@ -154,7 +179,7 @@ pub(crate) async fn delete(
     let mut answers = vec![Err(CoordinatorFailure::Reloaded.into()); keys.len()];
     let mut by_coordinator: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
     for (index, key) in keys.iter().enumerate() {
-        match node.coordinators.shares.partition_of(node, &key.coordinator_key()).await {
+        match node.coordinators.shares.partition_of(node, caller, &key.coordinator_key()).await {
             Ok(partition) => by_coordinator.entry(partition).or_default().push(index),
             Err(failure) => answers[index] = Err(failure.into()),
         }
@@ -162,19 +187,21 @@ pub(crate) async fn delete(
     let mut asked = Vec::with_capacity(by_coordinator.len());
     for indexes in by_coordinator.into_values() {
         let own = indexes.iter().map(|index| keys[*index].clone()).collect();
-        asked.push((indexes, task::spawn(delete_at_one(Arc::clone(node), own, upto))));
+        let deleting = delete_at_one(Arc::clone(node), caller.clone(), own, upto);
+        asked.push((indexes, task::spawn(deleting)));
     }
     for (indexes, deleted) in asked {
         let deleted = deleted.await.unwrap_or_default();
         indexes.into_iter().zip(deleted).for_each(|(index, answer)| answers[index] = answer);
     }
-    forget(node, keys).await;
+    forget(node, caller, keys).await;
     answers
 }
 
 /// Deletes states that one coordinator has. Once it cannot be had, it is not asked for the others.
 async fn delete_at_one(
     node: Arc<Node>,
+    caller: Caller,
     keys: Vec<SharePartitionKey>,
     upto: i64,
 ) -> Vec<Result<(), StateFailure>> {
@@ -183,8 +210,9 @@ async fn delete_at_one(
         let asked: Vec<_> = some
             .iter()
             .map(|key| {
-                let (node, key) = (Arc::clone(&node), key.clone());
-                task::spawn(async move { ask(&node, ShareRequest::Delete { key, upto }).await.map(drop) })
+                let (node, caller) = (Arc::clone(&node), caller.clone());
+                let request = ShareRequest::Delete { key: key.clone(), upto };
+                task::spawn(async move { ask(&node, &caller, request).await.map(drop) })
             })
             .collect();
         for answer in asked {
@@ -202,13 +230,20 @@ async fn delete_at_one(
 
 /// A group was deleted while states of this generation were made for it: nobody else will delete those that were made behind the
 /// deletion.
-pub async fn take_back(node: &Arc<Node>, group: &Arc<str>, generation: i64, made: &[(TopicId, Vec<i32>)]) {
+pub async fn take_back(
+    node: &Arc<Node>,
+    caller: &Caller,
+    group: &Arc<str>,
+    generation: i64,
+    made: &[(TopicId, Vec<i32>)],
+) {
+    let caller = caller.patient();
     let key = |topic, partition| SharePartitionKey { group: Arc::clone(group), topic, partition };
     let keys: Vec<_> = made
         .iter()
         .flat_map(|(topic, partitions)| partitions.iter().map(move |number| key(*topic, *number)))
         .collect();
-    for (key, answer) in keys.iter().zip(delete(node, &keys, generation).await) {
+    for (key, answer) in keys.iter().zip(delete(node, &caller, &keys, generation).await) {
         if let Err(failure) = answer {
             tracing::warn!(share_partition = %key, %failure, "a state of a share group that is gone is left");
         }

@@ -51,8 +51,11 @@ impl Rig {
         let node = running.node();
         let topic = create(node, "jobs", 1, configs).await;
         let key = SharePartitionKey { group: "g".into(), topic, partition: 0 };
-        assert!(matches!(node.share.get_or_load(node, &key).await, Err(ShareFailure::NoState)));
-        state::initialize(node, &key, 1).await.unwrap();
+        assert!(matches!(
+            node.share.get_or_load(node, Caller::internal(), &key).await,
+            Err(ShareFailure::NoState)
+        ));
+        state::initialize(node, Caller::internal(), &key, 1).await.unwrap();
         Self { key, running, folder }
     }
 
@@ -98,7 +101,8 @@ impl Rig {
             None => append(node, Caller::internal(), &handle, batch, now, WantedBy::NOBODY).await,
             // As if the transaction's coordinator had been asked.
             Some(_) => {
-                let guard = begin_verification(&handle, &header, false, now).await.unwrap();
+                let guard =
+                    begin_verification(Caller::internal(), &handle, &header, false, now).await.unwrap();
                 append_verified(node, Caller::internal(), &handle, batch, guard, now, WantedBy::NOBODY).await
             }
         };
@@ -155,13 +159,13 @@ async fn create(
 async fn beat(node: &Arc<Node>, group: &Arc<str>, epoch: i32, topics: &[&str]) {
     let topics = (epoch == 0).then(|| topics.iter().map(|topic| (*topic).to_owned()).collect());
     let beat = ShareHeartbeat { member: "m".into(), epoch, topics, ..Default::default() };
-    let answer = tell_share_group(node, group, ShareEvent::Heartbeat(beat)).await;
+    let answer = tell_share_group(node, Caller::internal(), group, ShareEvent::Heartbeat(beat)).await;
     assert!(matches!(answer, Ok(ShareReply::Heartbeat(Ok(_)))), "{answer:?}");
 }
 
 /// What the group has states of.
 async fn states_of(node: &Arc<Node>, group: &Arc<str>) -> Partitions {
-    match tell_share_group(node, group, ShareEvent::InitializedStates).await {
+    match tell_share_group(node, Caller::internal(), group, ShareEvent::InitializedStates).await {
         Ok(ShareReply::InitializedStates(Ok(states))) => states,
         other => panic!("{other:?}"),
     }
@@ -181,7 +185,7 @@ async fn group_of(node: &Arc<Node>, topics: &[&str]) -> Arc<str> {
 async fn delete_group(node: &Arc<Node>, group: &Arc<str>) -> Result<(), GroupError> {
     let groups = vec![Arc::clone(group)];
     let event = move |token| GroupEvent::Delete { token, groups };
-    let pending = node.coordinators.groups.submit(node, group, event).await.unwrap();
+    let pending = node.coordinators.groups.submit(node, Caller::internal(), group, event).await.unwrap();
     match pending.reply().await.unwrap() {
         GroupReply::Delete(mut fates) => fates.remove(0),
         other => panic!("{other:?}"),
@@ -201,26 +205,26 @@ async fn states_go_before_their_group_and_each_answers_for_itself() {
     let kept_at = |key: &SharePartitionKey| partition_of_name(&key.coordinator_key(), 2);
     // One of the two share coordinators answers nobody.
     node.coordinators.shares.refuse_until(1, i64::MAX).await;
-    let outcomes = delete_states(node, &group, None).await.unwrap();
+    let outcomes = delete_states(node, Caller::internal(), &group, None).await.unwrap();
     assert!(outcomes[&topic].is_err());
     assert_eq!(delete_group(node, &group).await, left, "it stays");
     assert!(states_of(node, &group).await.is_empty(), "and what it had counts no more");
     node.coordinators.shares.refuse_until(1, 0).await;
     for key in &keys {
-        let is_gone = state::summary(node, key).await.unwrap().is_none();
+        let is_gone = state::summary(node, Caller::internal(), key).await.unwrap().is_none();
         assert_eq!(is_gone, kept_at(key) == 0, "{key}");
     }
     assert!((0..2).all(|number| keys.iter().any(|key| kept_at(key) == number)));
     // Once more.
     for _ in 0..2 {
-        let outcomes = delete_states(node, &group, None).await.unwrap();
+        let outcomes = delete_states(node, Caller::internal(), &group, None).await.unwrap();
         assert!(outcomes.values().all(Result::is_ok));
     }
     for key in &keys {
-        assert_eq!(state::summary(node, key).await, Ok(None), "{key}");
+        assert_eq!(state::summary(node, Caller::internal(), key).await, Ok(None), "{key}");
     }
     assert_eq!(delete_group(node, &group).await, Ok(()));
-    let gone = delete_states(node, &group, None).await;
+    let gone = delete_states(node, Caller::internal(), &group, None).await;
     assert!(matches!(gone, Err(DeletionFailure::Refused(GroupError::GroupNotFound { .. }))), "{gone:?}");
     rig.running.stop().await;
 }
@@ -231,16 +235,18 @@ async fn a_deletion_that_was_begun_is_carried_out_after_a_start() {
     let rig = Rig::start().await;
     let group = group_of(rig.node(), &["jobs"]).await;
     let key = SharePartitionKey { group: Arc::clone(&group), ..rig.key.clone() };
-    let begun = tell_share_group(rig.node(), &group, ShareEvent::DeleteStates { topics: None }).await;
+    let begun =
+        tell_share_group(rig.node(), Caller::internal(), &group, ShareEvent::DeleteStates { topics: None })
+            .await;
     assert!(matches!(begun, Ok(ShareReply::DeleteStates(Ok(_)))), "{begun:?}");
-    assert!(state::summary(rig.node(), &key).await.unwrap().is_some());
+    assert!(state::summary(rig.node(), Caller::internal(), &key).await.unwrap().is_some());
     rig.running.stop().await;
     let running = start_in(&rig.folder, &SETTINGS).await;
     let node = running.node();
     while delete_group(node, &group).await.is_err() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    assert_eq!(state::summary(node, &key).await, Ok(None));
+    assert_eq!(state::summary(node, Caller::internal(), &key).await, Ok(None));
     running.stop().await;
 }
 
@@ -253,7 +259,7 @@ async fn states_that_are_made_for_a_group_that_is_gone_are_taken_back() {
     let topics = vec![(key.topic, vec![key.partition])];
     let late = ShareWork::InitializeStates { group: "gone".into(), generation: 7, topics };
     GroupCoordinator::perform(Arc::clone(node), 0, GroupWork::Share(late)).await;
-    assert_eq!(state::summary(node, &key).await, Ok(None));
+    assert_eq!(state::summary(node, Caller::internal(), &key).await, Ok(None));
     rig.running.stop().await;
 }
 
@@ -262,26 +268,30 @@ async fn states_that_are_made_for_a_group_that_is_gone_are_taken_back() {
 async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let delete = |upto| state::ask(node, ShareRequest::Delete { key: rig.key.clone(), upto });
+    let delete =
+        |upto| state::ask(node, Caller::internal(), ShareRequest::Delete { key: rig.key.clone(), upto });
     for generation in 1..3 {
-        let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+        let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
         live.check(node).await;
         assert!(live.with_core(|_| ()).is_some(), "it is the same");
         delete(generation).await.unwrap();
         if generation == 1 {
-            state::initialize(node, &rig.key, 2).await.unwrap();
+            state::initialize(node, Caller::internal(), &rig.key, 2).await.unwrap();
         }
         live.check(node).await;
         assert!(live.with_core(|_| ()).is_none());
     }
-    assert!(matches!(node.share.get_or_load(node, &rig.key).await, Err(ShareFailure::NoState)));
+    assert!(matches!(
+        node.share.get_or_load(node, Caller::internal(), &rig.key).await,
+        Err(ShareFailure::NoState)
+    ));
     // It is looked for when somebody asks for it, from time to time.
-    state::initialize(node, &rig.key, 3).await.unwrap();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    state::initialize(node, Caller::internal(), &rig.key, 3).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     delete(3).await.unwrap();
     live.checked_at.store(i64::MIN, Ordering::Relaxed);
     while live.with_core(|_| ()).is_some() {
-        let _ = node.share.get_or_load(node, &rig.key).await;
+        let _ = node.share.get_or_load(node, Caller::internal(), &rig.key).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     rig.running.stop().await;
@@ -291,7 +301,7 @@ async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
 async fn only_committed_records_where_only_those_count() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     rig.produce(None, 2).await; // 0, 1
     rig.produce(Some(7), 2).await; // 2, 3
     rig.produce(Some(8), 1).await; // 4
@@ -306,18 +316,18 @@ async fn only_committed_records_where_only_those_count() {
         kinds: vec![AcknowledgeKind::Accept],
     };
     let settings = rig.settings(true);
-    live.acknowledge(node, &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
-    live.keep(node).kept().await.unwrap();
+    live.acknowledge(node, Caller::internal(), &settings, "m", &[said(0, 1), said(4, 4)]).unwrap();
+    live.keep(node, Caller::internal()).kept().await.unwrap();
     assert_eq!(rig.acquire(&live, true).await, []);
     let (start, complete) = live.with_core(|core| (core.start(), core.delivery_complete_count())).unwrap();
     assert_eq!((start, complete), (Offset(7), 0), "nothing is left over at the end");
     // Another group takes everything as it comes, but for the markers.
     let other = SharePartitionKey { group: "h".into(), ..rig.key.clone() };
-    let missing = state::reset(node, &other, 1, Offset(0)).await;
+    let missing = state::reset(node, Caller::internal(), &other, 1, Offset(0)).await;
     assert_eq!(missing, Err(StateFailure::Refused(ShareStateError::NotInitialized)));
-    state::initialize(node, &other, 1).await.unwrap();
-    state::reset(node, &other, 1, Offset(0)).await.unwrap();
-    let live = node.share.get_or_load(node, &other).await.unwrap();
+    state::initialize(node, Caller::internal(), &other, 1).await.unwrap();
+    state::reset(node, Caller::internal(), &other, 1, Offset(0)).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &other).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 1), (2, 3), (4, 4)]);
     rig.running.stop().await;
 }
@@ -326,29 +336,35 @@ async fn only_committed_records_where_only_those_count() {
 async fn what_is_set_anew_or_deleted_counts_no_more() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     rig.produce(None, 3).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
-    state::reset(node, &rig.key, 1, Offset(1)).await.unwrap();
+    state::reset(node, Caller::internal(), &rig.key, 1, Offset(1)).await.unwrap();
     let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
-    let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
+    let refused = live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &said);
     assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(1, 2)]);
     // A coordinator's state that changed behind its back makes a share-partition give up when it wants to keep something.
     let request = ShareRequest::Delete { key: rig.key.clone(), upto: 1 };
-    state::ask(node, request).await.unwrap();
+    state::ask(node, Caller::internal(), request).await.unwrap();
     let said = [Acknowledgement { first: Offset(1), ..said[0].clone() }];
-    live.acknowledge(node, &rig.settings(false), "m", &said).unwrap();
-    assert!(live.keep(node).kept().await.is_err(), "nobody may be told that it was accepted");
-    let gone = node.share.get_or_load(node, &rig.key).await;
+    live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &said).unwrap();
+    assert!(
+        live.keep(node, Caller::internal()).kept().await.is_err(),
+        "nobody may be told that it was accepted"
+    );
+    let gone = node.share.get_or_load(node, Caller::internal(), &rig.key).await;
     assert!(matches!(gone, Err(ShareFailure::NoState)));
-    state::initialize(node, &rig.key, 2).await.unwrap();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    state::initialize(node, Caller::internal(), &rig.key, 2).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(live.with_core(|core| core.start()), Some(Offset(3)), "the group begins anew, at the end");
     for _ in 0..2 {
-        assert_eq!(state::delete(node, std::slice::from_ref(&rig.key), 2).await, [Ok(())]);
-        assert_eq!(state::summary(node, &rig.key).await, Ok(None));
+        assert_eq!(
+            state::delete(node, Caller::internal(), std::slice::from_ref(&rig.key), 2).await,
+            [Ok(())]
+        );
+        assert_eq!(state::summary(node, Caller::internal(), &rig.key).await, Ok(None));
     }
     assert_eq!(live.with_core(|_| ()), None);
     rig.running.stop().await;
@@ -358,15 +374,15 @@ async fn what_is_set_anew_or_deleted_counts_no_more() {
 async fn what_is_not_used_any_more_is_dropped() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     let now = node.share.clock.now();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
     assert!(!live.is_idle_since(now, Duration::from_secs(500)));
     rig.produce(None, 1).await;
     assert_eq!(rig.acquire(&live, false).await, [(0, 0)]);
     assert!(!live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)), "a record is held");
-    live.release_member(node, "m");
-    live.keep(node).kept().await.unwrap();
+    live.release_member(node, Caller::internal(), "m");
+    live.keep(node, Caller::internal()).kept().await.unwrap();
     assert!(live.is_idle_since(TimestampMs(now.0 + 1_000), Duration::from_millis(500)));
     rig.running.stop().await;
 }
@@ -379,7 +395,7 @@ async fn a_sweep_drops_what_nobody_uses_once_everything_is_kept() {
         node.share.sweep_once(node, TimestampMs(node.share.clock.now().0 + 3_600_000));
         node.share.get(key).is_none()
     };
-    let live = node.share.get_or_load(node, key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), key).await.unwrap();
     assert!(!is_swept(), "somebody holds it");
     // As if the acquisition locks were watched: the watch itself would hold it, too.
     live.watched.store(true, Ordering::Relaxed);
@@ -389,10 +405,10 @@ async fn a_sweep_drops_what_nobody_uses_once_everything_is_kept() {
     assert!(!is_swept(), "a record is held");
     let live = node.share.get(key).unwrap();
     let said = Acknowledgement { first: Offset(0), last: Offset(0), kinds: vec![AcknowledgeKind::Accept] };
-    live.acknowledge(node, &rig.settings(false), "m", &[said]).unwrap();
+    live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &[said]).unwrap();
     drop(live);
     assert!(!is_swept(), "the acknowledgement is not kept yet");
-    node.share.get(key).unwrap().keep(node).kept().await.unwrap();
+    node.share.get(key).unwrap().keep(node, Caller::internal()).kept().await.unwrap();
     node.share.sweep_once(node, node.share.clock.now());
     assert!(node.share.get(key).is_some(), "it was in use a moment ago");
     assert!(is_swept());
@@ -403,7 +419,7 @@ async fn a_sweep_drops_what_nobody_uses_once_everything_is_kept() {
 async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     let rig = Rig::start().await;
     let node = rig.node();
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     let measure = |enough| acquirable_bytes(Caller::internal(), &live, &rig.settings(false), enough).unwrap();
     assert_eq!(measure(1000), 0);
     let a = rig.produce(None, 2).await; // 0, 1
@@ -416,7 +432,7 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
     let d = rig.produce(None, 1).await; // 35
     let say = |first, last, kind| {
         let said = Acknowledgement { first: Offset(first), last: Offset(last), kinds: vec![kind] };
-        live.acknowledge(node, &rig.settings(false), "m", &[said]).unwrap();
+        live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &[said]).unwrap();
     };
     say(0, 0, AcknowledgeKind::Release);
     assert_eq!(measure(u64::MAX), a + d, "what others hold in between does not count");
@@ -448,10 +464,10 @@ async fn what_a_member_could_have_is_measured_without_acquiring_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_partition_that_panics_is_loaded_anew() {
     let rig = Rig::start().await;
-    let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    let live = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(live.with_core(|_| panic!("an invariant is broken")), None::<()>);
     assert_eq!(live.with_core(|_| ()), None, "nobody touches it any more");
-    let reloaded = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    let reloaded = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     assert!(!Arc::ptr_eq(&live, &reloaded));
     assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
     assert_eq!(rig.running.stop().await, 0);
@@ -485,22 +501,25 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
     let rig = Rig::start().await;
     let node = rig.node();
     rig.produce(None, 3).await;
-    let old = node.share.get_or_load(node, &rig.key).await.unwrap();
-    state::reset(node, &rig.key, 1, Offset(0)).await.unwrap();
+    let old = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
+    state::reset(node, Caller::internal(), &rig.key, 1, Offset(0)).await.unwrap();
     assert_eq!(old.with_core(|_| ()), None, "its state was set anew");
-    let live = node.share.get_or_load(node, &rig.key).await.unwrap();
+    let live = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert_eq!(rig.acquire(&live, false).await, [(0, 2)]);
     live.handle.lead_again();
     let said = [Acknowledgement { first: Offset(0), last: Offset(2), kinds: vec![AcknowledgeKind::Accept] }];
-    let refused = live.acknowledge(node, &rig.settings(false), "m", &said);
+    let refused = live.acknowledge(node, Caller::internal(), &rig.settings(false), "m", &said);
     assert!(matches!(refused, Err(AcknowledgeFailure::Gone)), "{refused:?}");
-    live.release_member(node, "m");
-    let reloaded = node.share.get_or_load(node, &rig.key).await.unwrap();
+    live.release_member(node, Caller::internal(), "m");
+    let reloaded = node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap();
     assert!(!Arc::ptr_eq(&live, &reloaded));
     assert_eq!(reloaded.with_core(|core| core.in_flight()), Some(0));
     // One that was let go of while nobody asked is found out as well.
     reloaded.handle.lead_again();
-    assert!(!Arc::ptr_eq(&reloaded, &node.share.get_or_load(node, &rig.key).await.unwrap()));
+    assert!(!Arc::ptr_eq(
+        &reloaded,
+        &node.share.get_or_load(node, Caller::internal(), &rig.key).await.unwrap()
+    ));
     rig.running.stop().await;
 }
 
@@ -508,12 +527,12 @@ async fn what_was_known_before_another_node_led_counts_no_more() {
 #[tokio::test]
 async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie() {
     let rig = Rig::start_with(vec![("internal.segment.bytes".to_owned(), Some("1000".to_owned()))]).await;
-    state::reset(rig.node(), &rig.key, 1, Offset(0)).await.unwrap();
+    state::reset(rig.node(), Caller::internal(), &rig.key, 1, Offset(0)).await.unwrap();
     for _ in 0..30 {
         rig.produce(None, 3).await;
     }
     let rig = rig.again().await;
-    let live = rig.node().share.get_or_load(rig.node(), &rig.key).await.unwrap();
+    let live = rig.node().share.get_or_load(rig.node(), Caller::internal(), &rig.key).await.unwrap();
     let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
     let at_hand = live.handle.read(Caller::internal(), &ReadTerms { reach: Reach::Memory, ..terms });
     assert!(matches!(at_hand, Err(ReadFailure::NotAtHand)), "a read of memory alone would do");

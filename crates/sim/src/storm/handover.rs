@@ -54,7 +54,7 @@ async fn ending(node: &Arc<Node>) -> Option<String> {
     let states = [TransactionState::PrepareCommit, TransactionState::PrepareAbort];
     let filter = TransactionFilter { states: Some(states.into()), ..TransactionFilter::default() };
     let event = move |token| TransactionEvent::List { token, filter: filter.clone() };
-    let replies = node.transactions().submit_all(node, event).await;
+    let replies = node.transactions().submit_all(node, Caller::internal(), event).await;
     replies.into_iter().find_map(|reply| match reply {
         Ok(TransactionReply::Listed(all)) => all.into_iter().next().map(|one| one.transactional_id),
         _ => None,

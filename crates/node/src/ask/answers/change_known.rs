@@ -30,7 +30,7 @@ impl Answers for ChangeKnown {
 }
 
 /// Waits until all nodes that are there know of what was done here or by the controller, for a few seconds at most.
-pub async fn known_to_all(here: &Arc<Node>, executed: &Executed) {
+pub async fn known_to_all(here: &Arc<Node>, caller: &Caller, executed: &Executed) {
     let Some(peers) = here.links.peers() else { return };
     if executed.records.is_empty() {
         return;
@@ -41,9 +41,9 @@ pub async fn known_to_all(here: &Arc<Node>, executed: &Executed) {
     let others: Vec<NodeId> = nodes.filter(|node| *node != here.id() && peers.is_up(*node)).collect();
     let mut waiting = JoinSet::new();
     for node in others {
-        let (links, change) = (Arc::clone(&here.links), change.clone());
+        let (links, caller, change) = (Arc::clone(&here.links), caller.clone(), change.clone());
         // A node that does not answer must not keep the client.
-        waiting.spawn(async move { drop(ask(&links, node, change).await) });
+        waiting.spawn(async move { drop(ask(&links, &caller, node, change).await) });
     }
     known_here(here, &change, deadline).await;
     let all = async { while waiting.join_next().await.is_some() {} };

@@ -12,9 +12,9 @@ use crate::node::Node;
 use crate::share::state::{StateFailure, ask_here};
 
 impl Answers for ShareQuestion {
-    async fn answer(self, node: &Arc<Node>, _: &Caller) -> ShareAnswers {
+    async fn answer(self, node: &Arc<Node>, caller: &Caller) -> ShareAnswers {
         let answer = match self {
-            Self::One(request) => ask_here(node, request).await.map(Some),
+            Self::One(request) => ask_here(node, caller, request).await.map(Some),
             Self::Forget(texts) => {
                 let keys = texts.iter().filter_map(|text| SharePartitionKey::parse(text));
                 keys.for_each(|key| node.share.forget(&key));

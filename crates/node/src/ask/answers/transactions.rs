@@ -51,7 +51,7 @@ impl Answers for EnterTransaction {
                 TransactionEvent::Verify(VerifyPartitions { token, transactional_id, producer, partitions })
             }
         };
-        let submitted = node.coordinators.transactions.submit(node, &transactional_id, event).await;
+        let submitted = node.coordinators.transactions.submit(node, caller, &transactional_id, event).await;
         let reply = match submitted {
             Ok(pending) => pending.reply().await,
             Err(failure) => Err(failure),
@@ -82,7 +82,7 @@ pub async fn enter_transaction(
     caller: &Caller,
     question: EnterTransaction,
 ) -> Result<Entered, NotEntered> {
-    let elsewhere = here.coordinators.transactions.elsewhere(here, &question.transactional_id).await;
+    let elsewhere = here.coordinators.transactions.elsewhere(here, caller, &question.transactional_id).await;
     let unavailable = |node: NodeId, error: String| {
         tracing::warn!(%node, %error, "a transaction's coordinator could not be asked");
         NotEntered::Coordinator(CoordinatorFailure::Unavailable(error))
@@ -90,7 +90,7 @@ pub async fn enter_transaction(
     match elsewhere.map_err(NotEntered::Coordinator)? {
         None => question.answer(here, caller).await,
         Some(node) => {
-            let asked = ask(&here.links, node, question).await;
+            let asked = ask(&here.links, caller, node, question).await;
             asked.map_err(|error| unavailable(node, error.to_string()))?
         }
     }

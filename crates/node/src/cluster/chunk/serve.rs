@@ -6,11 +6,16 @@ use tailrace_env::task;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::{GONE, THERE, decode_request};
+use crate::caller::Caller;
 use crate::node::Node;
 use tailrace_peers::RequestError;
 
 /// Reads a chunk for another node.
-pub(in crate::cluster) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<Bytes, RequestError> {
+pub(in crate::cluster) async fn serve(
+    node: &Arc<Node>,
+    caller: &Caller,
+    body: Bytes,
+) -> Result<Bytes, RequestError> {
     let (group, request) =
         decode_request(body).ok_or_else(|| RequestError::Failed("no request for a chunk".to_owned()))?;
     let gone = || Ok(Bytes::from_static(&[GONE]));
@@ -33,7 +38,7 @@ pub(in crate::cluster) async fn serve(node: &Arc<Node>, body: Bytes) -> Result<B
             Ok(answer.freeze())
         }
         Ok(Err(error)) => {
-            tracing::warn!(partition = %partition.id, %error, "a chunk of a snapshot could not be read");
+            tracing::warn!(%caller, partition = %partition.id, %error, "a chunk of a snapshot could not be read");
             gone()
         }
         Err(error) => Err(RequestError::Failed(error.to_string())),
