@@ -478,16 +478,16 @@ async fn a_share_partition_that_panics_is_loaded_anew() {
 async fn a_fresh_one_is_not_loaded_while_the_one_before_is_being_kept() {
     let rig = Rig::start().await;
     let (node, key) = (Arc::clone(rig.node()), rig.key.clone());
-    let old = node.share.get_or_load(&node, &key).await.unwrap();
+    let old = node.share.get_or_load(&node, Caller::internal(), &key).await.unwrap();
     let writes = old.keeping.lock().await;
     old.give_up();
     let again = tokio::spawn({
         let (node, key) = (Arc::clone(&node), key.clone());
-        async move { node.share.get_or_load(&node, &key).await }
+        async move { node.share.get_or_load(&node, Caller::internal(), &key).await }
     });
     // It would have read the state by then.
     for _ in 0..20 {
-        state::summary(&node, &key).await.unwrap();
+        state::summary(&node, Caller::internal(), &key).await.unwrap();
     }
     assert!(!again.is_finished());
     drop(writes);
