@@ -32,7 +32,9 @@ pub(super) async fn hand_over(node: Arc<Node>, to: NodeId, within: Duration) {
     };
     let Ok(id) = time::timeout(within, seen).await else { return };
     time::sleep(MARKERS_DELAY).await;
-    let Ok(partition) = node.transactions().partition_of(&node, Caller::internal(), &id).await else { return };
+    let Ok(partition) = node.transactions().partition_of(&node, Caller::internal(), &id).await else {
+        return;
+    };
     let (Some(topic), image) = (node.topics().by_name(TRANSACTION_STATE_TOPIC), node.image()) else { return };
     let partition = PartitionId(partition);
     let placed = image.topic(TRANSACTION_STATE_TOPIC).and_then(|topic| topic.partition(partition));
