@@ -536,6 +536,6 @@ async fn records_are_handed_out_though_the_disk_has_to_be_asked_where_they_lie()
     let terms = ReadTerms::new(Offset(0), Isolation::HighWatermark, 1);
     let at_hand = live.handle.read(Caller::internal(), &ReadTerms { reach: Reach::Memory, ..terms });
     assert!(matches!(at_hand, Err(ReadFailure::NotAtHand)), "a read of memory alone would do");
-    assert_eq!(rig.acquire(&live, false).await.first(), Some(&(0, 2)));
+    assert_eq!(rig.acquire(&live, false).await.first().map(|batch| batch.0), Some(0));
     rig.running.stop().await;
 }
