@@ -33,8 +33,8 @@ impl<C: Perform> Runtime<C> {
     /// order; the pending answer comes when it is committed.
     ///
     /// # Errors
-    /// The coordinator cannot be had, or the caller waits no longer when the event's turn comes. Nothing happened then, or
-    /// what happened is forgotten.
+    /// The coordinator cannot be had, or the caller waits no longer when the event's turn comes. Nothing happened then,
+    /// or what happened is forgotten.
     pub async fn submit(
         &self,
         node: &Arc<Node>,

@@ -74,8 +74,8 @@ struct Release<C: Coordinator> {
 }
 
 impl<C: Perform> Shard<C> {
-    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped, but not if
-    /// the caller waits no longer when the event's turn comes.
+    /// Submits an event; returns when it is decided and written. It is carried out even if the caller is dropped, but not
+    /// if the caller waits no longer when the event's turn comes.
     pub(super) async fn submit(
         self: &Arc<Self>,
         node: &Arc<Node>,

@@ -145,8 +145,8 @@ impl LivePartition {
         }
     }
 
-    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it, nor does the caller's
-    /// deadline: what counts already must be kept.
+    /// Begins to keep everything that changed so far. The handle's being dropped does not stop it, nor does the
+    /// caller's deadline: what counts already must be kept.
     ///
     /// If it cannot be kept, the share-partition is given up, and another will go on from what was kept before.
     pub fn keep(self: &Arc<Self>, node: &Arc<Node>, caller: &Caller) -> Keeping {
