@@ -14,7 +14,8 @@ use tailrace_types::TopicId;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::{group_code, group_message};
+use crate::errors::group_code;
+use crate::groups::group_message;
 
 /// First version whose clients make their own member ids (KIP-1082).
 const OWN_MEMBER_ID_FROM: i16 = 1;

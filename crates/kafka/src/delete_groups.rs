@@ -11,7 +11,8 @@ use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::deletion_code;
-use crate::groups::{PendingGroup, group_code};
+use crate::errors::group_code;
+use crate::groups::PendingGroup;
 use tailrace_node::share::delete_states;
 
 /// A group that gets states while it is being deleted is tried again so often: somebody joined it, and left.

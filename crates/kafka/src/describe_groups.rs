@@ -14,7 +14,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::group_code;
+use crate::errors::group_code;
 use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
 /// First version in which a group that does not exist is an error. Before, it is a dead one.

@@ -1,5 +1,6 @@
 //! Where facts become protocol error codes. No wildcard arms: a new error demands a decision.
 
+use tailrace_coordination::groups::GroupError;
 use tailrace_coordination::share::{AcknowledgeError, ShareStateError};
 use tailrace_coordination::transactions::TransactionError;
 use tailrace_kafka_wire::ErrorCode;
@@ -9,7 +10,6 @@ use tailrace_records::BatchError;
 use tailrace_replication::{AppendError, ProducerError};
 use tailrace_types::LeaderEpoch;
 
-use crate::groups::group_code;
 use tailrace_node::ask::NotEntered;
 use tailrace_node::controller::CommandError;
 use tailrace_node::coordinators::CoordinatorFailure;
@@ -40,6 +40,40 @@ pub(crate) fn batch_code(error: &BatchError) -> ErrorCode {
             ErrorCode::MessageTooLarge
         }
         BatchError::InvalidTimestamps(_) => ErrorCode::InvalidTimestamp,
+    }
+}
+
+/// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.
+pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
+    match error {
+        GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
+        GroupError::GroupNotFound { .. } | GroupError::NotUpgradable { .. } => ErrorCode::GroupIdNotFound,
+        GroupError::UnknownMember { .. } => ErrorCode::UnknownMemberId,
+        GroupError::MemberIdRequired { .. } => ErrorCode::MemberIdRequired,
+        GroupError::FencedInstance { .. } => ErrorCode::FencedInstanceId,
+        GroupError::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
+        GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
+        GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
+        GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
+        GroupError::FencedProducer { .. } => ErrorCode::InvalidProducerEpoch,
+        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
+        GroupError::InconsistentProtocol { .. } => ErrorCode::InconsistentGroupProtocol,
+        GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,
+        GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
+        GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
+        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
+        // Clients try again.
+        GroupError::StatesLeft { .. } => ErrorCode::CoordinatorLoadInProgress,
+        GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
+        GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
+        GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,
+        GroupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
+        GroupError::UnknownTopicId => ErrorCode::UnknownTopicId,
+        GroupError::ClientTooOld => ErrorCode::UnsupportedVersion,
+        GroupError::TooMany { .. } => ErrorCode::PolicyViolation,
+        GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,
+        GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
+        GroupError::InvalidRegularExpression { .. } => ErrorCode::InvalidRegularExpression,
     }
 }
 

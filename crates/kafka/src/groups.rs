@@ -188,40 +188,6 @@ pub(crate) fn group_message(error: &GroupError) -> String {
     }
 }
 
-/// What Kafka answers where a group's coordinator refuses. No wildcard arm: a new refusal demands a decision.
-pub(crate) fn group_code(error: &GroupError) -> ErrorCode {
-    match error {
-        GroupError::InvalidGroupId { .. } => ErrorCode::InvalidGroupId,
-        GroupError::GroupNotFound { .. } | GroupError::NotUpgradable { .. } => ErrorCode::GroupIdNotFound,
-        GroupError::UnknownMember { .. } => ErrorCode::UnknownMemberId,
-        GroupError::MemberIdRequired { .. } => ErrorCode::MemberIdRequired,
-        GroupError::FencedInstance { .. } => ErrorCode::FencedInstanceId,
-        GroupError::UnreleasedInstance { .. } => ErrorCode::UnreleasedInstanceId,
-        GroupError::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
-        GroupError::FencedMemberEpoch { .. } => ErrorCode::FencedMemberEpoch,
-        GroupError::StaleMemberEpoch { .. } => ErrorCode::StaleMemberEpoch,
-        GroupError::FencedProducer { .. } => ErrorCode::InvalidProducerEpoch,
-        GroupError::RebalanceInProgress => ErrorCode::RebalanceInProgress,
-        GroupError::InconsistentProtocol { .. } => ErrorCode::InconsistentGroupProtocol,
-        GroupError::InvalidSessionTimeout { .. } => ErrorCode::InvalidSessionTimeout,
-        GroupError::GroupFull { .. } => ErrorCode::GroupMaxSizeReached,
-        GroupError::GroupDead => ErrorCode::CoordinatorNotAvailable,
-        GroupError::NonEmptyGroup { .. } => ErrorCode::NonEmptyGroup,
-        // Clients try again.
-        GroupError::StatesLeft { .. } => ErrorCode::CoordinatorLoadInProgress,
-        GroupError::SubscribedToTopic => ErrorCode::GroupSubscribedToTopic,
-        GroupError::OffsetMetadataTooLarge { .. } => ErrorCode::OffsetMetadataTooLarge,
-        GroupError::UnstableOffset => ErrorCode::UnstableOffsetCommit,
-        GroupError::UnknownTopicOrPartition => ErrorCode::UnknownTopicOrPartition,
-        GroupError::UnknownTopicId => ErrorCode::UnknownTopicId,
-        GroupError::ClientTooOld => ErrorCode::UnsupportedVersion,
-        GroupError::TooMany { .. } => ErrorCode::PolicyViolation,
-        GroupError::InvalidRequest { .. } => ErrorCode::InvalidRequest,
-        GroupError::UnsupportedAssignor { .. } => ErrorCode::UnsupportedAssignor,
-        GroupError::InvalidRegularExpression { .. } => ErrorCode::InvalidRegularExpression,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::{fresh_member_id, group_code, reason_for_log};
+use crate::errors::group_code;
+use crate::groups::{fresh_member_id, reason_for_log};
 
 /// First version in which the rebalance timeout is told apart from the session timeout.
 const REBALANCE_TIMEOUT_FROM: i16 = 1;

@@ -9,7 +9,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::{group_code, reason_for_log};
+use crate::errors::group_code;
+use crate::groups::reason_for_log;
 
 /// First version in which several members may leave at once (KIP-345).
 const MEMBERS_FROM: i16 = 3;

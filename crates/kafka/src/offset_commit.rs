@@ -15,7 +15,8 @@ use tailrace_types::TopicId;
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::{group_code, unknown_code};
+use crate::errors::group_code;
+use crate::groups::unknown_code;
 
 /// First version whose clients know of member epochs (KIP-848).
 const EPOCHS_FROM: i16 = 9;

@@ -9,7 +9,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::group_code;
+use crate::errors::group_code;
 
 pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, Closed> {
     let request: OffsetDeleteRequest = decode(&context, reader)?;

@@ -19,7 +19,8 @@ use tailrace_types::TopicId;
 use crate::closed::Closed;
 use crate::commands::ITEMS_MAX;
 use crate::context::{Context, Decided, answer_later, carry_on_aside, decode};
-use crate::groups::{PendingGroup, group_code};
+use crate::errors::group_code;
+use crate::groups::PendingGroup;
 
 /// First version whose answer has a code for the group; before, each partition tells.
 const GROUP_CODE_FROM: i16 = 2;

@@ -13,7 +13,8 @@ use tailrace_kafka_wire::messages::share_group_describe_response::{
 
 use crate::commands::ITEMS_MAX;
 use crate::context::Context;
-use crate::groups::{group_code, group_message};
+use crate::errors::group_code;
+use crate::groups::group_message;
 use crate::lookup::{GROUP_OPERATIONS, OPERATIONS_NOT_ASKED};
 
 /// The one assignor of share groups.

@@ -13,7 +13,8 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::{group_code, group_message};
+use crate::errors::group_code;
+use crate::groups::group_message;
 
 /// The epoch of a member that goes.
 const LEAVE: i32 = -1;

@@ -7,7 +7,8 @@ use tailrace_types::TopicId;
 
 use crate::commands::Refusal;
 use crate::context::Context;
-use crate::groups::{group_code, group_message};
+use crate::errors::group_code;
+use crate::groups::group_message;
 use tailrace_node::share::state::take_back;
 
 fn refused(error: &GroupError) -> Refusal {

@@ -10,7 +10,7 @@ use tailrace_kafka_wire::{ErrorCode, Reader};
 
 use crate::closed::Closed;
 use crate::context::{Context, Decided, answer_later, decode};
-use crate::groups::group_code;
+use crate::errors::group_code;
 
 /// First version that names the protocol and its type, and must.
 const PROTOCOL_FROM: i16 = 5;

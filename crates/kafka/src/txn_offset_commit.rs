@@ -19,7 +19,8 @@ use crate::closed::Closed;
 use crate::commands::Refusal;
 use crate::context::{Context, Decided, answer_later, decode};
 use crate::errors::Writes;
-use crate::groups::{PendingGroup, group_code, unknown_code};
+use crate::errors::group_code;
+use crate::groups::{PendingGroup, unknown_code};
 use crate::transactions::{TransactionOwner, group_partition, verify_partition};
 
 /// First version that adds the offsets' partition to the transaction by itself (KIP-890).

@@ -176,6 +176,7 @@ async fn group_of(node: &Arc<Node>, topics: &[&str]) -> Arc<str> {
     let group: Arc<str> = "crew".into();
     beat(node, &group, 0, topics).await;
     while states_of(node, &group).await.len() < topics.len() {
+        // The coordinator makes them behind the heartbeat; a test that waits for ever is ended from outside.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     beat(node, &group, -1, topics).await;
@@ -244,6 +245,7 @@ async fn a_deletion_that_was_begun_is_carried_out_after_a_start() {
     let running = start_in(&rig.folder, &SETTINGS).await;
     let node = running.node();
     while delete_group(node, &group).await.is_err() {
+        // Coordinators are loaded behind the start.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(state::summary(node, Caller::internal(), &key).await, Ok(None));
@@ -292,6 +294,7 @@ async fn a_share_partition_in_use_finds_out_that_its_state_is_another_one() {
     live.checked_at.store(i64::MIN, Ordering::Relaxed);
     while live.with_core(|_| ()).is_some() {
         let _ = node.share.get_or_load(node, Caller::internal(), &rig.key).await;
+        // The look at the state goes on behind the answer.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     rig.running.stop().await;
