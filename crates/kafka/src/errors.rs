@@ -302,7 +302,7 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
         CommandError::Refused(error) => control_code(error),
         CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
         CommandError::Panicked => ErrorCode::UnknownServerError,
-        // Clients look for the controller anew and try again.
+        // Clients look for the controller again and retry.
         CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
     }
 }

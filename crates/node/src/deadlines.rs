@@ -43,7 +43,7 @@ pub(crate) const START_CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 /// take [`STEP_TIMEOUT`], it is below the 30 s of Kafka's clients.
 pub(crate) const SHARE_COORDINATOR_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Until other nodes have let go of share-partitions whose states were deleted or set anew. A client waits for it, and one that does not
+/// Until other nodes have let go of share-partitions whose states were deleted or reset. A client waits for it, and one that does not
 /// hear of it finds out within seconds: so it is short.
 pub(crate) const FORGET_TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -11,7 +11,7 @@ use tailrace_coordination::share::{ShareAnswer, ShareRequest, ShareStateError};
 pub enum ShareQuestion {
     /// To the coordinator of one share-partition.
     One(ShareRequest),
-    /// The states of share-partitions were set anew or deleted. The texts are their keys.
+    /// The states of share-partitions were reset or deleted. The texts are their keys.
     Forget(Vec<String>),
 }
 

@@ -14,7 +14,7 @@ pub enum CoordinatorFailure {
     /// Another node leads its partition.
     #[error("another node coordinates this")]
     Elsewhere,
-    /// Whoever asked waits no longer, and nothing was begun. It does not travel: a node that asks over a link sets no
+    /// The caller waits no longer, and nothing was begun. It does not travel: a node that asks over a link sets no
     /// deadline.
     #[error("the time given was used up before this was begun")]
     Late,

@@ -377,7 +377,7 @@ async fn nothing_is_begun_for_who_waits_no_longer() {
     rig.running.stop().await;
 }
 
-/// Whoever ends a transaction in the coordinators' own topic is named as in any other one.
+/// A caller that ends a transaction in the coordinators' own topic is named as in any other one.
 #[tokio::test]
 async fn a_marker_among_the_groups_offsets_has_the_caller_it_was_given() {
     let folder = TempDir::new().unwrap();

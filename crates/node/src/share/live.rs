@@ -25,7 +25,7 @@ pub struct LivePartition {
     /// The generation and the epoch of the state that it was loaded from.
     pub(super) generation: i64,
     pub(super) state_epoch: i32,
-    /// `None` once it is of no use any more: its state could not be kept, or was set anew or deleted, or another node has led since.
+    /// `None` once it is of no use any more: its state could not be kept, or was reset or deleted, or another node has led since.
     pub(super) core: Mutex<Option<SharePartition>>,
     /// Held while changes are being kept, so that they are kept in their order. Whoever waits for it finds his change kept
     /// together with those of the others who waited.

@@ -79,7 +79,7 @@ impl ShareGroups {
         of_group.filter_map(|(_, slot)| slot.get().cloned()).collect()
     }
 
-    /// The state of a share-partition was set anew or deleted: what is in use now counts no more.
+    /// The state of a share-partition was reset or deleted: what is in use now counts no more.
     pub(crate) fn forget(&self, key: &SharePartitionKey) {
         let slot = self.lock().remove(key);
         if let Some(live) = slot.as_ref().and_then(|slot| slot.get()) {

@@ -75,7 +75,7 @@ impl States {
         self.deleting.contains_key(&topic)
     }
 
-    /// These are asked for, at this time; at none if whoever asks may not come back to it.
+    /// These are asked for, at this time; at none if the one who asks may not come back.
     pub(super) fn ask(
         &mut self,
         topic: &TopicImage,
