@@ -122,7 +122,7 @@ pub enum SubscribeError {
         /// The limit.
         subscriptions_max: usize,
     },
-    /// The pattern's shape has no table, and the trie holds shapes of [`Limits::trie_words_max`](crate::Limits::trie_words_max) words.
+    /// The pattern's shape has no table, and those without one have [`Limits::overflow_words_max`](crate::Limits::overflow_words_max) words.
     /// Patterns of shapes that are there already are still taken.
     #[error("no room for another shape of pattern: those without a table have {words_max} words at most")]
     TooManyShapes {

@@ -9,9 +9,9 @@ pub struct Limits {
     pub words_max: usize,
     /// Most live subscriptions of a matcher. Default 100 million, at 50 to 100 bytes each.
     pub subscriptions_max: usize,
-    /// Most words of the shapes of pattern that no table holds, each shape counted once. Default 8,192. In NATS and MQTT a lookup visits
-    /// no more nodes of the trie than this, however many patterns there are. Of the tuple space only.
-    pub trie_words_max: usize,
+    /// Most words of the shapes of pattern that no table holds, each shape counted once. Default 8,192. In NATS and MQTT a lookup looks at
+    /// no more words for them than this, however many patterns there are. Of the tuple space only.
+    pub overflow_words_max: usize,
     /// Accept every byte: control characters, and what is not UTF-8. Default false. For protocols whose servers do not look, such
     /// as NATS, where a blank or a line end cannot arrive within a subject anyway. Empty words stay refused.
     pub any_bytes: bool,
@@ -27,7 +27,7 @@ impl Limits {
     #[must_use]
     pub fn widest() -> Self {
         let (bytes_max, words_max) = (Self::BYTES_MAX, Self::WORDS_MAX);
-        Self { bytes_max, words_max, trie_words_max: usize::MAX, ..Self::default() }
+        Self { bytes_max, words_max, overflow_words_max: usize::MAX, ..Self::default() }
     }
 
     /// These limits, cut to what is possible.
@@ -43,7 +43,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let (subscriptions_max, trie_words_max) = (100_000_000, 8_192);
-        Self { bytes_max: 4_096, words_max: 256, subscriptions_max, trie_words_max, any_bytes: false }
+        let (subscriptions_max, overflow_words_max) = (100_000_000, 8_192);
+        Self { bytes_max: 4_096, words_max: 256, subscriptions_max, overflow_words_max, any_bytes: false }
     }
 }

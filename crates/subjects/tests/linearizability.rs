@@ -66,7 +66,7 @@ const KINDS: &[Kind] = &[
     Kind { name: "moving tables", fillers: 40, ..NATS },
     Kind { name: "moving shapes", fillers: 12, crowded: true, ..NATS },
     Kind {
-        name: "tables and trie",
+        name: "tables and overflow",
         dialect: Dialect::Amqp,
         patterns: &["a.#.b", "a.b", "#.b", "a.*"],
         subjects: &["a.b", "a.x.b"],

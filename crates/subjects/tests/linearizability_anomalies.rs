@@ -62,14 +62,14 @@ const SCENARIOS: &[Scenario] = &[
     nats("shapes, retired and made", SHAPES, Noise::Shapes),
     nats("shapes, with snapshots", SHAPES, Noise::Snapshots),
     Scenario {
-        name: "tables and trie",
+        name: "tables and overflow",
         dialect: Dialect::Amqp,
         patterns: &["s.#.x", "s.x", "#.x", "s.*", "*.#.x", "*.x.#"],
         subject: "s.x",
         noise: Noise::Waves(30),
     },
     Scenario {
-        name: "trie, with snapshots",
+        name: "overflow, with snapshots",
         dialect: Dialect::Amqp,
         patterns: &["s.#.x", "#.x", "#.s.#.x"],
         subject: "s.x",

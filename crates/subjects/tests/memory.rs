@@ -278,7 +278,7 @@ fn a_snapshot_outlives_its_matcher() {
 }
 
 #[test]
-fn values_are_dropped_once_in_the_trie() {
+fn values_are_dropped_once_in_the_overflow() {
     drops_all(Dialect::Amqp, |space, value| {
         let add = add(space, value);
         let count = SOME / 10;
@@ -286,6 +286,22 @@ fn values_are_dropped_once_in_the_trie() {
         let snapshot = space.snapshot();
         held.drain(..count / 2).for_each(|held| assert!(space.unsubscribe(held)));
         held.extend((0..count).map(|index| add(format!("#.{index}.b"))));
+        assert_eq!(snapshot.len(), count);
+        drop(snapshot);
+        held.drain(..count).for_each(|held| assert!(space.unsubscribe(held)));
+    });
+}
+
+#[test]
+fn values_are_dropped_once_that_have_very_many_words() {
+    drops_all(Dialect::Nats, |space, value| {
+        let add = add(space, value);
+        let count = SOME / 10;
+        let long = |last: usize| format!("{}{last}", "w.*.".repeat(20));
+        let mut held: Vec<_> = (0..count).map(|index| add(long(index / 2))).collect();
+        let snapshot = space.snapshot();
+        held.drain(..count / 2).for_each(|held| assert!(space.unsubscribe(held)));
+        held.extend((0..count).map(|index| add(long(index) + ".>")));
         assert_eq!(snapshot.len(), count);
         drop(snapshot);
         held.drain(..count).for_each(|held| assert!(space.unsubscribe(held)));

@@ -1,4 +1,4 @@
-//! Everything at once: threads that subscribe, unsubscribe and look up at random, in tables and trie, with growing tables, retired
+//! Everything at once: threads that subscribe, unsubscribe and look up at random, in tables and overflow, with growing tables, retired
 //! shapes, snapshots, caches and batches. Each thread knows its own subscriptions, so every answer to it has an exact part.
 //!
 //! `TAILRACE_PROVE_SECONDS` says for how long.
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Patterns of key `k`, all of which match the subject `k.x`; the last two live in the trie.
+/// Patterns of key `k`, all of which match the subject `k.x`; the last two live in the overflow.
 fn text(key: usize, kind: usize) -> String {
     match kind {
         0 => format!("{key}.x"),
@@ -101,7 +101,7 @@ impl<'a> Actor<'a> {
     }
 
     fn add(&mut self, key: usize) {
-        // The trie has one root, and copies a path at every write: less often there.
+        // The overflow has one root, and copies a path at every write: less often there.
         let kinds = if self.random.below(10) == 0 { KINDS } else { 3 };
         let kind = self.random.below(kinds);
         self.next += 1;

@@ -251,13 +251,13 @@ fn shapes_without_patterns_make_room_for_others() {
 
 #[test]
 fn one_shape_more_than_there_is_room_for_is_refused() {
-    let limits = Limits { trie_words_max: 20, ..Limits::default() };
+    let limits = Limits { overflow_words_max: 20, ..Limits::default() };
     let space = TupleSpace::with_limits(Dialect::Nats, limits);
     let shape = |index: usize| {
         let words: Vec<_> = (0..9).map(|bit| if index >> bit & 1 == 1 { "*" } else { "w" }).collect();
         pattern(&words.join("."))
     };
-    // Two of nine words have room in the trie.
+    // Two of nine words have room in the overflow.
     let mut held: Vec<_> =
         (0..SHAPES_MAX + 2).map(|index| space.subscribe(&shape(index), index as u64).unwrap()).collect();
     for _ in 0..2 {

@@ -117,7 +117,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         // Each result shows the matcher at this time, or later if something was written since.
         let time = self.core.clock.certain();
         let directory = self.directory(guard);
-        let simple = !is_late(directory.dropped(), time) && self.trie_is_empty(time, guard);
+        let simple = !is_late(directory.dropped(), time) && self.overflow_is_empty(time, guard);
         let mut errors = [const { None }; GROUP];
         let mut counts = [0_u16; GROUP];
         probes.clear();

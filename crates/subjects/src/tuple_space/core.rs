@@ -29,8 +29,8 @@ pub(crate) struct Core {
 pub(crate) enum LeafLocation {
     /// In the table of this shape, under this hash.
     Table(ShapeKey, u64),
-    /// The leaf is the root of the trie.
-    Trie,
+    /// The leaf is the root of the overflow.
+    Overflow,
 }
 
 struct Kept {

@@ -10,7 +10,7 @@ use super::words::{SHAPE_WORDS_MAX, ShapeKey, Words};
 use crate::Dialect;
 
 /// Most shapes that have tables. Each one that fits a subject costs its lookup one probe; patterns of further shapes are
-/// kept in the trie. Models have fewer, so that they get there.
+/// kept in the overflow. Models have fewer, so that they get there.
 pub const SHAPES_MAX: usize = if cfg!(shuttle) { 16 } else { 256 };
 
 pub(crate) struct Directory<V: Clone + Send + 'static> {

@@ -6,7 +6,7 @@ use super::counts::Counts;
 use super::directory::Directory;
 use super::epoch::{self, Guard};
 use super::leaf::{Held, LeafRef, Meta};
-use super::published::{Published, TrieRoot};
+use super::published::{OverflowRoot, Published};
 use super::words::Words;
 use crate::{Dialect, Limits, TextError};
 
@@ -14,7 +14,7 @@ use crate::{Dialect, Limits, TextError};
 pub(crate) struct Inner<V: Clone + Send + Sync + 'static> {
     pub(super) core: Core,
     pub(super) directory: Published<Directory<V>>,
-    pub(super) trie: TrieRoot<V>,
+    pub(super) overflow: OverflowRoot<V>,
     pub(super) counts: Counts,
 }
 
@@ -24,7 +24,7 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         Self {
             core: Core::new(dialect, limits),
             directory: Published::new(Directory::empty()),
-            trie: TrieRoot::new(),
+            overflow: OverflowRoot::new(),
             counts: Counts::new(limits.subscriptions_max),
         }
     }
@@ -44,16 +44,16 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
         self.directory.get(guard)
     }
 
-    pub(super) fn trie_root<'g>(&self, guard: &'g Guard) -> Option<LeafRef<'g, V>> {
-        self.trie.get(guard)
+    pub(super) fn overflow_root<'g>(&self, guard: &'g Guard) -> Option<LeafRef<'g, V>> {
+        self.overflow.get(guard)
     }
 
-    /// Whether it is certain that no pattern was in the trie at this time.
+    /// Whether it is certain that no pattern was in the overflow at this time.
     #[inline]
-    pub(super) fn trie_is_empty(&self, time: u64, guard: &Guard) -> bool {
-        let Some(root) = self.trie_root(guard) else { return true };
-        let late = is_late(self.core.settle(root, LeafLocation::Trie), time);
-        !late && matches!(root.held(), Held::Trie(trie) if trie.is_empty())
+    pub(super) fn overflow_is_empty(&self, time: u64, guard: &Guard) -> bool {
+        let Some(root) = self.overflow_root(guard) else { return true };
+        let late = is_late(self.core.settle(root, LeafLocation::Overflow), time);
+        !late && matches!(root.held(), Held::Overflow(overflow) if overflow.is_empty())
     }
 
     pub(super) fn tidy_if_due(&self, guard: &Guard) {
@@ -70,8 +70,8 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 let shape = self.directory(guard).get(key);
                 shape.is_none_or(|shape| shape.trim(&self.core, hash, guard))
             }
-            LeafLocation::Trie => loop {
-                let Some(root) = self.trie_root(guard) else { break true };
+            LeafLocation::Overflow => loop {
+                let Some(root) = self.overflow_root(guard) else { break true };
                 self.core.settle(root, place);
                 let had_history = matches!(root.meta(), Meta::Kept(_));
                 if !self.core.trim(root, guard) {

@@ -18,23 +18,23 @@ use std::sync::Arc;
 
 use super::clock::Time;
 use super::epoch::{Guard, Life, free_box};
+use super::overflow::Overflow;
 use super::subscribers::{SubscriberId, Subscribers, View};
 use super::sync::{AtomicPtr, Ordering};
 use super::tree::Tree;
-use super::trie::Trie;
 
 /// What a leaf holds, owned.
 pub(crate) enum Content<V> {
     /// Who subscribes to its pattern.
     Subscribers(Subscribers<V>),
-    /// All patterns that are kept in the trie; see [`super::trie`].
-    Trie(Arc<Trie<V>>),
+    /// All patterns that are kept in the overflow; see [`super::overflow`].
+    Overflow(Arc<Overflow<V>>),
 }
 
 /// What a leaf holds, borrowed.
 pub(crate) enum Held<'a, V> {
     Subscribers(View<'a, V>),
-    Trie(&'a Arc<Trie<V>>),
+    Overflow(&'a Arc<Overflow<V>>),
 }
 
 impl<V> From<Subscribers<V>> for Content<V> {
@@ -47,18 +47,18 @@ impl<V> Content<V> {
     pub(crate) fn held(&self) -> Held<'_, V> {
         match self {
             Self::Subscribers(subscribers) => Held::Subscribers(subscribers.view()),
-            Self::Trie(trie) => Held::Trie(trie),
+            Self::Overflow(overflow) => Held::Overflow(overflow),
         }
     }
 }
 
 impl<'a, V> Held<'a, V> {
-    /// The subscribers of a pattern. A trie has none: it holds patterns.
+    /// The subscribers of a pattern. The overflow has none: it holds patterns.
     #[inline]
     pub(crate) fn view(self) -> View<'a, V> {
         match self {
             Self::Subscribers(view) => view,
-            Self::Trie(_) => View::None,
+            Self::Overflow(_) => View::None,
         }
     }
 }
@@ -67,7 +67,7 @@ impl<V: Clone> Held<'_, V> {
     pub(crate) fn into_content(self) -> Content<V> {
         match self {
             Self::Subscribers(view) => Content::Subscribers(view.to_owned()),
-            Self::Trie(trie) => Content::Trie(trie.clone()),
+            Self::Overflow(overflow) => Content::Overflow(overflow.clone()),
         }
     }
 }
@@ -102,13 +102,13 @@ union Body<V> {
     none: (),
     one: ManuallyDrop<V>,
     many: ManuallyDrop<Arc<Tree<SubscriberId, V>>>,
-    trie: ManuallyDrop<Arc<Trie<V>>>,
+    overflow: ManuallyDrop<Arc<Overflow<V>>>,
 }
 
 const KIND_NONE: u64 = 0;
 const KIND_ONE: u64 = 1;
 const KIND_MANY: u64 = 2;
-const KIND_TRIE: u64 = 3;
+const KIND_OVERFLOW: u64 = 3;
 const LENGTH_BITS: u32 = 16;
 const ID_SHIFT: u32 = 18;
 /// 2^46: an id is one more than the largest live one of its pattern, so that a pattern whose oldest subscriber leaves and a new one
@@ -154,7 +154,7 @@ impl<V: 'static> Leaf<V> {
             Content::Subscribers(Subscribers::Many(tree)) => {
                 (KIND_MANY, 0, Body { many: ManuallyDrop::new(tree) })
             }
-            Content::Trie(trie) => (KIND_TRIE, 0, Body { trie: ManuallyDrop::new(trie) }),
+            Content::Overflow(overflow) => (KIND_OVERFLOW, 0, Body { overflow: ManuallyDrop::new(overflow) }),
         };
         assert!(text.len() >> LENGTH_BITS == 0, "a pattern has at most 65,535 bytes");
         assert!(id <= ID_MAX, "a subscriber id has at most 46 bits");
@@ -187,7 +187,7 @@ impl<V: 'static> Leaf<V> {
             match (*leaf).packed >> LENGTH_BITS & 3 {
                 KIND_ONE => ManuallyDrop::drop(&mut (*leaf).body.one),
                 KIND_MANY => ManuallyDrop::drop(&mut (*leaf).body.many),
-                KIND_TRIE => ManuallyDrop::drop(&mut (*leaf).body.trie),
+                KIND_OVERFLOW => ManuallyDrop::drop(&mut (*leaf).body.overflow),
                 _ => {}
             }
             let layout = Self::layout((*leaf).packed as usize & 0xffff);
@@ -256,7 +256,7 @@ impl<'g, V> LeafRef<'g, V> {
                 KIND_NONE => Held::Subscribers(View::None),
                 KIND_ONE => Held::Subscribers(View::One(leaf.packed >> ID_SHIFT, &leaf.body.one)),
                 KIND_MANY => Held::Subscribers(View::Many(&leaf.body.many)),
-                _ => Held::Trie(&leaf.body.trie),
+                _ => Held::Overflow(&leaf.body.overflow),
             }
         }
     }

@@ -63,13 +63,13 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 }
             }
         }
-        let Some(root) = self.trie_root(guard) else { return Ok(()) };
-        if is_late(core.settle(root, LeafLocation::Trie), time) {
+        let Some(root) = self.overflow_root(guard) else { return Ok(()) };
+        if is_late(core.settle(root, LeafLocation::Overflow), time) {
             return Err(Conflict);
         }
-        if let Held::Trie(trie) = root.held() {
+        if let Held::Overflow(overflow) = root.held() {
             let mut go_on = true;
-            trie.for_each_match(words.subject, |view| go_on = go_on && found(view));
+            overflow.for_each_match(&core.hasher, words.subject, |view| go_on = go_on && found(view));
         }
         Ok(())
     }
@@ -124,10 +124,10 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 found(self.version(leaf, LeafLocation::Table(entry.key, hash), time).view());
             }
         }
-        if let Some(root) = self.trie_root(guard)
-            && let Held::Trie(trie) = self.version(root, LeafLocation::Trie, time)
+        if let Some(root) = self.overflow_root(guard)
+            && let Held::Overflow(overflow) = self.version(root, LeafLocation::Overflow, time)
         {
-            trie.for_each_match(words.subject, found);
+            overflow.for_each_match(&core.hasher, words.subject, found);
         }
     }
 

@@ -5,7 +5,7 @@
 //! open-addressed hash table of patterns (`table`); a lookup knows the hash that its subject would have under
 //! each shape that fits (`words`), and probes one table per shape. That is tuple space search (Srinivasan, Suri and Varghese, "Packet Classification
 //! using Tuple Space Search", SIGCOMM 1999), applied to words. Patterns that have no shape, because `#` stands in the middle or there
-//! are more than 32 words, and those of shapes beyond [`SHAPES_MAX`], live in a persistent trie (`trie`) that every lookup searches too.
+//! are more than 32 words, and those of shapes beyond [`SHAPES_MAX`], live in persistent trees (`overflow`) that every lookup searches too.
 //!
 //! A slot of a table points to a *leaf*: one immutable version of one pattern with all its subscribers, in one allocation. A
 //! write makes a new leaf and puts it into the slot by compare-and-swap. Memory is reclaimed by epochs (`crossbeam-epoch`).
@@ -42,6 +42,7 @@
 //! thread may be reading it: the price of reads that write nothing.
 
 mod batch;
+mod by_shape;
 mod cache;
 mod clock;
 mod conflict;
@@ -55,6 +56,7 @@ mod lookup;
 mod matching;
 #[cfg(test)]
 mod models;
+mod overflow;
 mod published;
 mod registry;
 mod release;

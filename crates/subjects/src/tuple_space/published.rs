@@ -1,4 +1,4 @@
-//! Two pointers that are replaced as a whole: the directory of shapes, and the root of the trie.
+//! Two pointers that are replaced as a whole: the directory of shapes, and the root of the overflow.
 #![expect(unsafe_code, reason = "values are reached by raw pointers under a reclamation scheme")]
 
 use std::ptr;
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::core::{Core, LeafLocation, retire};
 use super::epoch::{Guard, free_box};
 use super::leaf::{Content, Held, Leaf, LeafRef};
+use super::overflow::Overflow;
 use super::sync::{AtomicPtr, Ordering};
-use super::trie::Trie;
 
 /// An immutable value that can be replaced by another.
 pub(crate) struct Published<T: Send + 'static>(AtomicPtr<T>);
@@ -49,10 +49,10 @@ impl<T: Send + 'static> Drop for Published<T> {
     }
 }
 
-/// The root of the trie, as a leaf, so that it has stamps and history as all leaves.
-pub(crate) struct TrieRoot<V: Clone + Send + Sync + 'static>(AtomicPtr<Leaf<V>>);
+/// The root of the overflow, as a leaf, so that it has stamps and history as all leaves.
+pub(crate) struct OverflowRoot<V: Clone + Send + Sync + 'static>(AtomicPtr<Leaf<V>>);
 
-impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
+impl<V: Clone + Send + Sync + 'static> OverflowRoot<V> {
     pub(crate) fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
@@ -67,22 +67,22 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
     pub(crate) fn update<R>(
         &self,
         core: &Core,
-        change: impl Fn(&Trie<V>) -> Option<(Trie<V>, R)>,
+        change: impl Fn(&Overflow<V>) -> Option<(Overflow<V>, R)>,
         guard: &Guard,
     ) -> Option<R> {
-        let empty = Trie::default();
+        let empty = Overflow::default();
         loop {
             let old = self.get(guard);
-            let trie = match old.map(LeafRef::held) {
-                Some(Held::Trie(trie)) => trie,
+            let overflow = match old.map(LeafRef::held) {
+                Some(Held::Overflow(overflow)) => overflow,
                 _ => &empty,
             };
-            let (trie, result) = change(trie)?;
+            let (overflow, result) = change(overflow)?;
             if let Some(old) = old {
-                core.settle(old, LeafLocation::Trie);
+                core.settle(old, LeafLocation::Overflow);
             }
             let old = old.map_or(ptr::null_mut(), LeafRef::as_ptr);
-            let new = Leaf::allocate(b"", Content::Trie(Arc::new(trie)), old);
+            let new = Leaf::allocate(b"", Content::Overflow(Arc::new(overflow)), old);
             if self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_err() {
                 // SAFETY: the failed exchange has not published it.
                 unsafe { Leaf::free(new) };
@@ -90,13 +90,13 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
             }
             // SAFETY: it can be retired only by who replaces it, and this thread is pinned.
             if let Some(new) = unsafe { LeafRef::new(new) } {
-                core.settle(new, LeafLocation::Trie);
+                core.settle(new, LeafLocation::Overflow);
             }
             if !old.is_null() {
                 // SAFETY: the exchange took it out of its only place, and its successor is settled.
                 unsafe { retire(old, guard) };
-                // Each root leaves as many nodes as its pattern has words. The scheme frees eight bags at a time, and a full bag would have
-                // 64 roots: who is to free them would stand still for it.
+                // Each root leaves some nodes of trees, or as many of the trie as its pattern has words. The scheme frees eight bags at a
+                // time, and a full bag would have 64 roots: who is to free them would stand still for it.
                 guard.flush();
             }
             return Some(result);
@@ -104,7 +104,7 @@ impl<V: Clone + Send + Sync + 'static> TrieRoot<V> {
     }
 }
 
-impl<V: Clone + Send + Sync + 'static> Drop for TrieRoot<V> {
+impl<V: Clone + Send + Sync + 'static> Drop for OverflowRoot<V> {
     fn drop(&mut self) {
         let root = *self.0.get_mut();
         if !root.is_null() {

@@ -20,7 +20,7 @@ pub(crate) struct Shape<V: Clone + Send + 'static> {
 
 /// Why a shape cannot take a pattern.
 pub(crate) enum NotHere {
-    /// The pattern shares its hash with another one and must be kept in the trie.
+    /// The pattern shares its hash with another one and must be kept in the overflow.
     Collision,
     /// The shape has been retired: look it up once more.
     Retired,

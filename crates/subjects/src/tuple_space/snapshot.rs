@@ -131,10 +131,10 @@ impl<V: Clone + Send + Sync + 'static> Snapshot<V> {
             }
         }
         let guard = &epoch::pin();
-        if let Some(root) = inner.trie_root(guard)
-            && let Held::Trie(trie) = inner.version(root, LeafLocation::Trie, time)
+        if let Some(root) = inner.overflow_root(guard)
+            && let Held::Overflow(overflow) = inner.version(root, LeafLocation::Overflow, time)
         {
-            trie.for_each(inner.core.dialect, f);
+            overflow.for_each(inner.core.dialect, f);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A persistent ordered map: a B+ tree whose updates copy one path and share the rest.
 //!
-//! It holds the subscribers of one pattern by id, and the children of a trie node by word. A reader who has the root sees
+//! It holds the subscribers of one pattern by id, the patterns without a table, and the children of a trie node by word. A reader who has the root sees
 //! that version for ever. Depth is logarithmic with base 16 at least, so recursion is shallow.
 
 use std::borrow::Borrow;

@@ -1,14 +1,7 @@
-//! The patterns that no hash table holds: with `#` before the last word, with very many words, or of a shape beyond the
-//! directory's limit. They form one persistent trie under one versioned root.
+//! A persistent trie of patterns by words, for those with a wildcard for any number of words before their last word (AMQP).
 //!
-//! A lookup walks all trie nodes that agree with the words so far, level by level. Of the patterns whose first words have the same
-//! wildcards at the same places, one node agrees with a subject: so a level has no more such nodes than there are shapes that
-//! begin differently up to there, and a lookup of NATS or MQTT visits no more nodes than the shapes have words. That is what is
-//! bounded ([`crate::Limits::trie_words_max`]): patterns as `{a,*}.{a,*}.{a,*}...` would double the nodes with each word. With `#` in
-//! the middle (AMQP) a lookup visits each node once per word at most.
-//!
-//! An update copies one path and must be the only one to replace the root, so that writers here contend;
-//! the hash tables have no such bottleneck. Nothing recurses by word.
+//! A lookup walks all nodes that agree with the words so far, level by level, and visits each node once per word at most.
+//! An update copies one path: a node for each word of its pattern. Nothing recurses by word.
 #![expect(unsafe_code, reason = "the scratch memory of a lookup outlives the types of one matcher")]
 
 use std::cell::Cell;
@@ -16,93 +9,31 @@ use std::sync::Arc;
 
 use super::subscribers::{SubscriberId, Subscribers, View};
 use super::tree::Tree;
-use crate::pattern::{PatternWord, shape, words};
+use crate::pattern::{PatternWord, words};
 use crate::{Dialect, Subject};
 
-/// The trie, and what its lookups cost.
+/// One node with all below it; the root stands for the beginning of every pattern.
 pub(crate) struct Trie<V> {
-    root: TrieNode<V>,
-    /// How many subscriptions have each shape.
-    shapes: Tree<Arc<[u8]>, usize>,
-    /// Words of all shapes.
-    words: usize,
-}
-
-impl<V> Default for Trie<V> {
-    fn default() -> Self {
-        Self { root: TrieNode::default(), shapes: Tree::default(), words: 0 }
-    }
-}
-
-impl<V: Clone> Trie<V> {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.root.is_empty()
-    }
-
-    /// The trie with one more subscriber, whose id comes back too; `None` if its shape is new and the shapes would have more words than
-    /// `words_max`.
-    pub(crate) fn with(
-        &self,
-        dialect: Dialect,
-        text: &[u8],
-        value: V,
-        words_max: usize,
-    ) -> Option<(Self, SubscriberId)> {
-        let shape: Arc<[u8]> = shape(dialect, text).into();
-        let count = self.shapes.get(&shape).copied().unwrap_or(0);
-        let words = self.words + if count == 0 { words(dialect, text).count() } else { 0 };
-        if count == 0 && words > words_max {
-            return None;
-        }
-        let (root, id) = self.root.with(dialect, text, value);
-        Some((Self { root, shapes: self.shapes.with(shape, count + 1), words }, id))
-    }
-
-    /// The trie without one subscriber; `None` if it is not there.
-    pub(crate) fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
-        let root = self.root.without(dialect, text, id)?;
-        let shape: Arc<[u8]> = shape(dialect, text).into();
-        let count = self.shapes.get(&shape).copied().unwrap_or(0);
-        if count > 1 {
-            return Some(Self { root, shapes: self.shapes.with(shape, count - 1), words: self.words });
-        }
-        let shapes = self.shapes.without(&shape)?;
-        Some(Self { root, shapes, words: self.words - words(dialect, text).count() })
-    }
-
-    /// Calls `f` for the subscribers of each pattern that matches.
-    pub(crate) fn for_each_match<'a>(&'a self, subject: Subject<'_>, f: impl FnMut(View<'a, V>)) {
-        self.root.for_each_match(subject, f);
-    }
-
-    /// Calls `f` with each pattern's text and its subscribers.
-    pub(crate) fn for_each<'a>(&'a self, dialect: Dialect, f: impl FnMut(&[u8], View<'a, V>)) {
-        self.root.for_each(dialect, f);
-    }
-}
-
-/// One node; the root stands for the beginning of every pattern.
-struct TrieNode<V> {
     children: Tree<Arc<[u8]>, Arc<Self>>,
     one: Option<Arc<Self>>,
     many: Option<Arc<Self>>,
     here: Subscribers<V>,
 }
 
-impl<V> Default for TrieNode<V> {
+impl<V> Default for Trie<V> {
     fn default() -> Self {
         Self { children: Tree::default(), one: None, many: None, here: Subscribers::None }
     }
 }
 
-impl<V: Clone> Clone for TrieNode<V> {
+impl<V: Clone> Clone for Trie<V> {
     fn clone(&self) -> Self {
         let (children, one, many) = (self.children.clone(), self.one.clone(), self.many.clone());
         Self { children, one, many, here: self.here.view().to_owned() }
     }
 }
 
-impl<V: Clone> TrieNode<V> {
+impl<V: Clone> Trie<V> {
     fn child(&self, word: PatternWord<'_>) -> Option<&Arc<Self>> {
         match word {
             PatternWord::Literal(word) => self.children.get(word),
@@ -130,7 +61,7 @@ impl<V: Clone> TrieNode<V> {
         copy
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.here.view().is_none() && self.is_last()
     }
 
@@ -139,8 +70,8 @@ impl<V: Clone> TrieNode<V> {
         self.one.is_none() && self.many.is_none() && self.children.is_empty()
     }
 
-    /// The node with one more subscriber below it, whose id comes back too.
-    fn with(&self, dialect: Dialect, text: &[u8], value: V) -> (Self, SubscriberId) {
+    /// The trie with one more subscriber, whose id comes back too.
+    pub(crate) fn with(&self, dialect: Dialect, text: &[u8], value: V) -> (Self, SubscriberId) {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
         let empty = Self::default();
@@ -151,8 +82,8 @@ impl<V: Clone> TrieNode<V> {
         (rebuild(&path, &words, node), id)
     }
 
-    /// The node without one subscriber below it; `None` if it is not there.
-    fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
+    /// The trie without one subscriber; `None` if it is not there.
+    pub(crate) fn without(&self, dialect: Dialect, text: &[u8], id: SubscriberId) -> Option<Self> {
         let words: Vec<_> = words(dialect, text).collect();
         let path = self.path(&words);
         let last = path.get(words.len())?;
@@ -172,7 +103,7 @@ impl<V: Clone> TrieNode<V> {
     }
 
     /// Calls `f` for the subscribers of each pattern that matches.
-    fn for_each_match<'a>(&'a self, subject: Subject<'_>, mut f: impl FnMut(View<'a, V>)) {
+    pub(crate) fn for_each_match<'a>(&'a self, subject: Subject<'_>, mut f: impl FnMut(View<'a, V>)) {
         let mut front = Front::<'a, V>::take(subject.dialect());
         front.enter(self, !subject.is_hidden());
         for (index, word) in subject.words().enumerate() {
@@ -187,9 +118,9 @@ impl<V: Clone> TrieNode<V> {
     }
 
     /// Calls `f` with each pattern's text and its subscribers.
-    fn for_each<'a>(&'a self, dialect: Dialect, mut f: impl FnMut(&[u8], View<'a, V>)) {
+    pub(crate) fn for_each<'a>(&'a self, dialect: Dialect, mut f: impl FnMut(&[u8], View<'a, V>)) {
         /// What is left to visit: a node, its word, and the bytes and words of its parent's text.
-        struct Todo<'a, V>(&'a TrieNode<V>, Vec<u8>, usize, usize);
+        struct Todo<'a, V>(&'a Trie<V>, Vec<u8>, usize, usize);
         let mut text = Vec::new();
         if !self.here.view().is_none() {
             f(&text, self.here.view());
@@ -216,14 +147,14 @@ impl<V: Clone> TrieNode<V> {
 }
 
 /// Puts a new last node under copies of the nodes above it.
-fn rebuild<V: Clone>(path: &[&TrieNode<V>], words: &[PatternWord<'_>], last: TrieNode<V>) -> TrieNode<V> {
-    let empty = TrieNode::default();
+fn rebuild<V: Clone>(path: &[&Trie<V>], words: &[PatternWord<'_>], last: Trie<V>) -> Trie<V> {
+    let empty = Trie::default();
     words.iter().enumerate().rev().fold(last, |child, (index, word)| {
         path.get(index).copied().unwrap_or(&empty).with_child(*word, child)
     })
 }
 
-impl<V> Drop for TrieNode<V> {
+impl<V> Drop for Trie<V> {
     /// Without recursion: a pattern of 10,000 words must not need a deep stack.
     fn drop(&mut self) {
         let mut todo = Vec::new();
@@ -236,7 +167,7 @@ impl<V> Drop for TrieNode<V> {
     }
 }
 
-impl<V> TrieNode<V> {
+impl<V> Trie<V> {
     fn take_children(&mut self, out: &mut Vec<Arc<Self>>) {
         out.extend(self.one.take());
         out.extend(self.many.take());
@@ -246,7 +177,7 @@ impl<V> TrieNode<V> {
 
 /// A node that agrees with all words so far.
 struct Active<'a, V> {
-    node: &'a TrieNode<V>,
+    node: &'a Trie<V>,
     /// It stands for a wildcard of any number of words, and so agrees with every further word too.
     stays: bool,
 }
@@ -260,7 +191,7 @@ impl<V> Clone for Active<'_, V> {
 impl<V> Copy for Active<'_, V> {}
 
 impl<'a, V> Active<'a, V> {
-    fn node(self) -> &'a TrieNode<V> {
+    fn node(self) -> &'a Trie<V> {
         self.node
     }
 }
@@ -291,7 +222,7 @@ impl<'a, V: Clone> Front<'a, V> {
         Self { dialect, now: recast(now), next: recast(next), ends: recast(ends), repeats: false }
     }
 
-    fn enter(&mut self, node: &'a TrieNode<V>, wildcards: bool) {
+    fn enter(&mut self, node: &'a Trie<V>, wildcards: bool) {
         self.next.push(Active { node, stays: false });
         if self.dialect.many_min() == 0 && wildcards {
             self.enter_many(node);
@@ -300,7 +231,7 @@ impl<'a, V: Clone> Front<'a, V> {
     }
 
     /// Enters the wildcard of any number of words below a node.
-    fn enter_many(&mut self, above: &'a TrieNode<V>) {
+    fn enter_many(&mut self, above: &'a Trie<V>) {
         let Some(node) = above.many.as_deref() else { return };
         let active = Active { node, stays: true };
         if node.is_last() { self.ends.push(active) } else { self.next.push(active) }
@@ -381,7 +312,7 @@ mod tests {
     }
 
     fn with(trie: &Trie<u32>, dialect: Dialect, text: &str, value: u32) -> (Trie<u32>, SubscriberId) {
-        trie.with(dialect, text.as_bytes(), value, usize::MAX).expect("no limit")
+        trie.with(dialect, text.as_bytes(), value)
     }
 
     #[test]
@@ -427,7 +358,7 @@ mod tests {
             trie.for_each(Dialect::Amqp, |own, _| shown = own.to_vec());
             assert!(shown == text.as_bytes());
             let rest = trie.without(Dialect::Amqp, text.as_bytes(), id).expect("it is there");
-            assert!(rest.is_empty() && rest.shapes.is_empty() && rest.words == 0);
+            assert!(rest.is_empty());
         };
         small.spawn(work).expect("a thread").join().expect("no overflow");
     }
@@ -440,50 +371,6 @@ mod tests {
         assert_eq!(found(&trie, Dialect::Amqp, &subject), [1]);
     }
 
-    /// All mixtures of `a` and `*` in so many words.
-    fn mixtures(words: usize) -> impl Iterator<Item = String> {
-        let word = |number: usize, place: usize| if number >> place & 1 == 1 { "*" } else { "a" };
-        (0..1 << words)
-            .map(move |number| (0..words).map(|place| word(number, place)).collect::<Vec<_>>().join("."))
-    }
-
-    #[test]
-    fn a_lookup_visits_no_more_nodes_than_the_shapes_have_words() {
-        const WORDS_MAX: usize = 1_000;
-        let (mut trie, mut taken) = (Trie::default(), 0);
-        for (value, pattern) in (0..).zip(mixtures(10)) {
-            if let Some((more, _)) =
-                trie.with(Dialect::Nats, format!("{pattern}.z").as_bytes(), value, WORDS_MAX)
-            {
-                (trie, taken) = (more, taken + 1);
-            }
-        }
-        assert_eq!((taken, trie.words), (WORDS_MAX / 11, WORDS_MAX / 11 * 11));
-        // What is there already has its shape.
-        trie = trie.with(Dialect::Nats, b"b.b.b.b.b.b.b.b.b.b.z", 7, WORDS_MAX).expect("a known shape").0;
-        let subject = Subject::parse(Dialect::Nats, b"a.a.a.a.a.a.a.a.a.a.x", &crate::Limits::default());
-        let subject = subject.expect("valid");
-        let (mut front, mut visited) = (Front::take(Dialect::Nats), 0);
-        front.enter(&trie.root, true);
-        for word in subject.words() {
-            visited += front.now.len();
-            front.step(word, true);
-        }
-        assert!(visited <= WORDS_MAX, "{visited} nodes were visited");
-    }
-
-    #[test]
-    fn what_has_gone_leaves_room() {
-        let trie = Trie::default();
-        let (one, first) = trie.with(Dialect::Nats, b"a.*.b", 1, 5).expect("three words");
-        let (two, second) = one.with(Dialect::Nats, b"c.*.d", 2, 5).expect("the same shape");
-        assert!(two.with(Dialect::Nats, b"*.b.c", 3, 5).is_none());
-        let one = two.without(Dialect::Nats, b"a.*.b", first).expect("it is there");
-        assert!(one.with(Dialect::Nats, b"*.b.c", 3, 5).is_none());
-        let none = one.without(Dialect::Nats, b"c.*.d", second).expect("it is there");
-        assert!(none.is_empty() && none.with(Dialect::Nats, b"*.b.c", 3, 5).is_some());
-    }
-
     #[test]
     fn wildcards_that_end_their_patterns_are_not_carried_along() {
         let mut trie = Trie::default();
@@ -491,7 +378,7 @@ mod tests {
             trie = with(&trie, Dialect::Nats, pattern, value).0;
         }
         let mut front = Front::take(Dialect::Nats);
-        front.enter(&trie.root, true);
+        front.enter(&trie, true);
         for word in [&b"a"[..], b"b", b"c", b"d", b"e"] {
             front.step(word, true);
         }

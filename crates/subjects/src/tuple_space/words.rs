@@ -13,7 +13,7 @@ use crate::scan::{Scanner, eight, short};
 use crate::subject::Subject;
 use crate::{Dialect, Limits, TextError};
 
-/// Patterns with more words than this are kept in the trie. Words beyond are counted but not hashed.
+/// Patterns with more words than this have no table. Words beyond are counted but not hashed.
 pub(crate) const SHAPE_WORDS_MAX: usize = 32;
 
 /// The keys of the hash.
@@ -37,6 +37,12 @@ impl Hasher {
         Self { word: key(1_000), finish: key(1_001), positions: std::array::from_fn(key) }
     }
 
+    /// One by which all patterns have the same hash.
+    #[cfg(test)]
+    pub(crate) fn of_nothing() -> Self {
+        Self { word: 0, finish: 0, positions: [0; SHAPE_WORDS_MAX] }
+    }
+
     /// The share of a word at a position in the hash of a pattern.
     #[inline]
     fn word(&self, text: &[u8], start: usize, end: usize, position: usize) -> u64 {
@@ -52,6 +58,12 @@ impl Hasher {
             at += 8;
         }
         fold(eight(text, end - 8) ^ self.word, state)
+    }
+
+    /// The share of a word at any position.
+    pub(crate) fn share(&self, text: &[u8], start: usize, end: usize, position: usize) -> u64 {
+        let round = (position / SHAPE_WORDS_MAX) as u64;
+        self.word(text, start, end, position % SHAPE_WORDS_MAX).wrapping_mul(2 * round + 1)
     }
 
     /// The hash of a pattern or of a subject under a shape, from the sum of its words' shares.

@@ -5,9 +5,9 @@ use super::counts::{Counts, Outcome};
 use super::directory::Directory;
 use super::epoch::{self, Guard};
 use super::inner::Inner;
+use super::overflow::Overflow;
 use super::shape::{NotHere, Shape};
 use super::subscribers::SubscriberId;
-use super::trie::Trie;
 use super::words::{Measured, ShapeKey};
 use crate::{Pattern, SubscribeError};
 
@@ -28,7 +28,7 @@ impl Subscription {
 #[derive(Debug)]
 pub(super) enum SubscriptionPlace {
     Table(ShapeKey, u64),
-    Trie(Box<[u8]>, u64),
+    Overflow(Box<[u8]>, u64),
 }
 
 impl<V: Clone + Send + Sync + 'static> Inner<V> {
@@ -52,14 +52,14 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
             let outcome = if added.is_some() { Outcome::Added } else { Outcome::Failed };
             (added, outcome)
         });
-        let words_max = limits.trie_words_max;
+        let words_max = limits.overflow_words_max;
         let subscription = subscription.ok_or(SubscribeError::TooManyShapes { words_max })?;
         std::mem::forget(place);
         self.tidy_if_due(guard);
         Ok(subscription)
     }
 
-    /// `None` if the pattern's shape has no table, and the trie no room for it.
+    /// `None` if the pattern's shape has no table, and the others no room for it.
     pub(super) fn add(
         &self,
         text: &[u8],
@@ -76,10 +76,15 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                 Err(NotHere::Retired) => self.purge(guard),
             }
         }
-        let Core { dialect, limits, .. } = &self.core;
-        let with = |trie: &Trie<V>| trie.with(*dialect, text, value.clone(), limits.trie_words_max);
-        let id = self.trie.update(&self.core, with, guard)?;
-        Some(Subscription { place: SubscriptionPlace::Trie(text.into(), self.core.hasher.text(text)), id })
+        let Core { dialect, limits, hasher, .. } = &self.core;
+        let with = |overflow: &Overflow<V>| {
+            overflow.with(hasher, *dialect, text, value.clone(), limits.overflow_words_max)
+        };
+        let id = self.overflow.update(&self.core, with, guard)?;
+        Some(Subscription {
+            place: SubscriptionPlace::Overflow(text.into(), self.core.hasher.text(text)),
+            id,
+        })
     }
 
     /// The shape with this key, made if there is room for it.
@@ -121,11 +126,12 @@ impl<V: Clone + Send + Sync + 'static> Inner<V> {
                     shape.is_some_and(|shape| shape.remove(&self.core, hash, id, guard))
                 }
                 // The keys of the hash are this matcher's own: so it knows its subscriptions from others'.
-                SubscriptionPlace::Trie(text, hash) if hash != self.core.hasher.text(&text) => false,
-                SubscriptionPlace::Trie(text, _) => {
-                    let dialect = self.core.dialect;
-                    let without = |trie: &Trie<V>| Some((trie.without(dialect, &text, id)?, id));
-                    self.trie.update(&self.core, without, guard).is_some()
+                SubscriptionPlace::Overflow(text, hash) if hash != self.core.hasher.text(&text) => false,
+                SubscriptionPlace::Overflow(text, _) => {
+                    let Core { dialect, hasher, .. } = &self.core;
+                    let without =
+                        |overflow: &Overflow<V>| Some((overflow.without(hasher, *dialect, &text, id)?, id));
+                    self.overflow.update(&self.core, without, guard).is_some()
                 }
             };
             (removed, if removed { Outcome::Removed } else { Outcome::Failed })

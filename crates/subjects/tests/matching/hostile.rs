@@ -128,7 +128,7 @@ fn a_batch_is_right_after_errors_and_for_any_number_of_subjects() {
         let separator = if dialect == Dialect::Mqtt { "/" } else { "." };
         let text = |words: &[&str]| words.join(separator);
         let star = if dialect == Dialect::Mqtt { "+" } else { "*" };
-        // More shapes than there is room for: the rest lies in the trie.
+        // More shapes than there is room for: the rest lies in the overflow.
         for stars in 0..100_u32 {
             let words: Vec<_> = (0..7).map(|bit| if stars >> bit & 1 == 1 { star } else { "w" }).collect();
             held.push(space.subscribe(&pattern(dialect, &text(&words)), stars).unwrap());
@@ -389,7 +389,7 @@ fn a_pattern_that_may_begin_at_every_word_is_found() {
 }
 
 #[test]
-fn one_trie_pattern_takes_very_many_values() {
+fn one_pattern_without_a_table_takes_very_many_values() {
     let space = TupleSpace::new(Dialect::Amqp);
     let binding = pattern(Dialect::Amqp, "#.x.#");
     let held: Vec<_> = (0..20_000).map(|value| space.subscribe(&binding, value).unwrap()).collect();

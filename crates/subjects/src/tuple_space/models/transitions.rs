@@ -230,7 +230,7 @@ fn histories_are_kept_and_trimmed() {
 }
 
 #[test]
-fn the_root_of_the_trie() {
+fn the_root_of_the_overflow() {
     check(|| {
         let world = World::new(Dialect::Amqp, &["a.#.b", "a.b", "#.b", "a.#.c"], &["a.b"]);
         let writer = |w: &World| {
@@ -305,9 +305,9 @@ fn shapes_are_retired_and_come_back() {
 }
 
 #[test]
-fn the_trie_has_room_for_one_of_two_shapes() {
+fn the_overflow_has_room_for_one_of_two_shapes() {
     check(|| {
-        let limits = Limits { trie_words_max: 3, ..Limits::default() };
+        let limits = Limits { overflow_words_max: 3, ..Limits::default() };
         let space = Arc::new(TupleSpace::<u32>::with_limits(Dialect::Amqp, limits));
         let threads = ["a.#.b", "#.a.b", "c.#.d"].map(|text| {
             let space = space.clone();
