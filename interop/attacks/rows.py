@@ -173,7 +173,7 @@ def fan_out(reads):
         one = attack.nats(reads=reads)
         attack.send(one, "".join(f"SUB x {number}\r\n" for number in range(50_000)).encode())
         one.sender.join(30)
-        time.sleep(1)
+        time.sleep(1)  # what the kernel still holds is subscribed by then; a client that does not read hears no PONG
         publish(attack, [b"PUB x 8\r\n12345678\r\n"] * (40 if attack.quick else 800))
     return play
 
@@ -427,7 +427,7 @@ def live(attack):
     attack.send(listener, b"SUB > 1\r\n")
     # What the prober publishes comes on the same connection, so that a PONG is not seen.
     listener.sender.join(30)
-    time.sleep(1)
+    time.sleep(1)  # the subscription is there by then
     came_to = 0
 
     def all_offered():

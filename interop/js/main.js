@@ -251,7 +251,7 @@ async function records() {
     const reader = await Reader.open(topic, { maxWaitTime: 20_000 })
     const events = []
     const waiting = reader.read(1).then(got => events.push(String(got[0].value)))
-    await sleep(1000)
+    await sleep(1000) // nothing may come in this time: the reader waits at the server
     events.push('sends')
     const sent = Date.now()
     await produce(topic, [{ value: 'v', partition: 0 }])

@@ -283,7 +283,7 @@ async def nats_between(cluster):
         await flushed(one)
         return got[2] and got[3]
     await until(known, "both members of the group are known")
-    await asyncio.sleep(0.5)
+    await asyncio.sleep(0.5)  # the "-1"s that are still under way come before what is counted
     for g in got.values():
         g.clear()
     for i in range(1000):

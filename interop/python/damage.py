@@ -59,7 +59,7 @@ def make():
     # From here on nothing is compacted.
     altered = tailrace("topic", "alter", TOPIC, "-b", said("addr"), "-c", "cleanup.policy=delete")
     check(altered.returncode == 0, altered.stderr)
-    time.sleep(2)
+    time.sleep(2)  # a round that began before ends; nothing tells when
     produce(RECORDS * 2 // 3, RECORDS, WORDS)
     server("stop", "KILL")
     shutil.copytree(DATA, STATE / "killed")

@@ -33,7 +33,7 @@ def fresh(purpose, partitions=PARTITIONS):
     name = f"{purpose}-{random.randrange(1 << 32):08x}"
     admin.create_topics([NewTopic(name, partitions, REPLICAS)])[name].result(30)
     if harness.LEADERS_LATE:
-        time.sleep(0.5)
+        time.sleep(0.5)  # each node has the leaders by then: who asks one that has not gets an error that is not this suite's subject
     return name
 
 

@@ -131,7 +131,7 @@ final class AdminTests {
         sent.add(record(topic, 0, "key-7".getBytes(), null)); // a tombstone
         try (var p = producer()) {
             send(p, sent);
-            Thread.sleep(1000);
+            Thread.sleep(1000); // longer than segment.ms
             send(p, List.of(record(topic, 0, "last".getBytes(), "one".getBytes()))); // begins a segment: what is open is never compacted
         }
         Map<String, Long> want = new TreeMap<>();

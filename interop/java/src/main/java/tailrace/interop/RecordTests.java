@@ -163,7 +163,7 @@ final class RecordTests {
         });
         waiting.start();
         same(events.take(), "waits", "event");
-        Thread.sleep(1500);
+        Thread.sleep(1500); // nothing may come in this time
         same(events.size(), 0, "records before the send");
         long sent = System.nanoTime();
         try (var p = producer()) { send(p, List.of(record(topic, "v"))); }
