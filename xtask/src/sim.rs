@@ -17,7 +17,7 @@ struct Options {
     storm_ms: Option<u64>,
     /// Which faults: `without` or `only`, and their numbers.
     mask: Vec<String>,
-    /// Prints what the nodes of one run log.
+    /// Prints the faults of one run, what its clients ask and hear, and what its nodes log.
     trace: bool,
 }
 

@@ -312,7 +312,7 @@ impl FormatTime for SimulatedTime {
     }
 }
 
-/// Plays one seed once, and prints what the nodes log.
+/// Plays one seed once, and prints its faults, what clients ask and hear, and what nodes log.
 fn trace(arguments: &[String]) -> ExitCode {
     let [kind, seed, storm_ms, level, rest @ ..] = arguments else { return ExitCode::from(2) };
     let numbers = (seed.parse(), storm_ms.parse(), level.parse::<LevelFilter>());

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tailrace_log::Disk;
+use tracing::warn;
 
 use super::aim::Aim;
 use super::fault::{Fault, Harm, Takes, What};
@@ -25,6 +26,7 @@ const LASTS_MS: (u64, u64) = (10, 3_000);
 const HARMS_AT_THE_END: usize = 2;
 
 /// What comes back, and when.
+#[derive(Debug)]
 enum Mend {
     Cut(u8, u8),
     Slow(u8, u8),
@@ -155,6 +157,7 @@ impl Faults {
 
     fn begin(&mut self, site: &mut Site, number: usize, fault: &Fault, now: Duration) {
         *self.counts.entry(fault.what.label()).or_default() += 1;
+        warn!(number, what = ?fault.what, lasts = ?fault.lasts, "a fault");
         self.told.push((number, format!("{now:.3?}: {:?} for {:?}", fault.what, fault.lasts)));
         self.apply(site, fault, now + fault.lasts);
     }
@@ -249,6 +252,7 @@ impl Faults {
             std::mem::take(&mut self.mends).into_iter().partition(|(at, _)| *at <= now);
         self.mends = later;
         for (_, mend) in due {
+            warn!(?mend, "mended");
             match mend {
                 Mend::Cut(from, to) => site.network.cut(from, to, false),
                 Mend::Slow(from, to) => site.network.slow_down(from, to, Duration::ZERO),

@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
+use tracing::{debug, error, info};
 
 use super::copies::Copies;
 use super::site::{Habits, Keeps, TOPIC};
@@ -139,14 +140,17 @@ impl History {
     }
 
     pub(super) fn set_phase(&mut self, phase: Phase) {
+        info!(?phase, "the run goes on");
         self.phase = phase;
     }
 
     pub(super) fn offered(&mut self, name: BatchName) {
+        debug!(%name, "a batch is offered");
         self.fates.insert(name, BatchFate::Unknown);
     }
 
     pub(super) fn told(&mut self, name: BatchName, fate: BatchFate) {
+        debug!(%name, ?fate, "what is told of a batch");
         if matches!(fate, BatchFate::Stored(_)) {
             self.done(name.node);
         }
@@ -215,7 +219,6 @@ impl History {
         self.busy == 0
     }
 
-    /// Something should not have happened. The first one counts.
     /// Somebody was given a producer id. It is for him alone, and each time with a later epoch.
     pub(super) fn was_given(&mut self, id: ProducerId, epoch: ProducerEpoch, owner: &str) {
         if let Some((before, last)) = self.producers.insert(id, (owner.to_owned(), epoch))
@@ -225,7 +228,9 @@ impl History {
         }
     }
 
+    /// Something should not have happened. The first one counts.
     pub(super) fn found(&mut self, anomaly: String) {
+        error!("{anomaly}");
         self.anomaly.get_or_insert(anomaly);
     }
 

@@ -24,7 +24,7 @@ use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::{Caller, Node};
 use tailrace_types::TopicId;
 
-use self::clients::{GROUPS, Interest, WRITERS, Writer};
+use self::clients::{GROUPS, LISTENERS, WRITERS, Writer};
 pub use self::copies::Copies;
 use self::faults::Faults;
 use self::history::{Phase, SharedHistory};
@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 57] = [
+pub const RARE: [&str; 59] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -87,6 +87,8 @@ pub const RARE: [&str; 57] = [
     "a relaxed topic",
     "a record was heard",
     "a replica was elected",
+    "a request had no answer",
+    "a request was answered",
     "a share group was deleted",
     "a transaction was aborted",
     "a transaction was committed",
@@ -246,7 +248,7 @@ impl Storm {
                 storm.look_after();
                 let run = storm.site.computers.iter().all(|computer| computer.node().is_some());
                 let history = storm.history.lock();
-                run && history.listening() == Interest::ALL.len()
+                run && history.listening() == LISTENERS
                     && history.owned_partitions() == GROUPS * DATA_PARTITIONS
             },
         )?;

@@ -11,6 +11,7 @@ use tailrace_kafka_wire::messages::{FindCoordinatorRequest, MetadataRequest, Pro
 use tailrace_kafka_wire::{ErrorCode, Records, Request};
 use tailrace_records::{BatchBuilder, BatchOptions};
 use tailrace_types::{LeaderEpoch, Offset, PartitionId, ProducerEpoch, ProducerId, TopicPartition};
+use tracing::{debug, trace};
 
 use super::connection::{CallError, Connection};
 use crate::storm::history::{Phase, SharedHistory};
@@ -81,12 +82,16 @@ impl Client {
             Some(connection) => connection,
             None => Connection::open(node).await.ok()?,
         };
+        debug!(node, request = R::NAME, "a client asks");
+        trace!(?request);
         match connection.call(version, request).await {
             Ok(response) => {
+                debug!(node, request = R::NAME, "a client is answered");
+                trace!(?response);
                 self.connections.insert(node, connection);
                 return Some(response);
             }
-            Err(CallError::Lost) => {}
+            Err(CallError::Lost) => debug!(node, request = R::NAME, "a client has no answer"),
             Err(CallError::Illegible(what)) => self.history.lock().found(what),
         }
         self.unanswered += 1;

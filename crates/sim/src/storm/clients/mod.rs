@@ -1,5 +1,6 @@
 //! Who uses a cluster: writers at a node's face, and clients that speak Kafka's protocol or NATS to whichever node they reach.
 
+mod asker;
 mod classic;
 mod client;
 mod committer;
@@ -23,6 +24,7 @@ mod writer;
 
 use tailrace_env::task;
 
+use self::asker::{Answerer, Asker};
 use self::client::Client;
 use self::publisher::Publisher;
 use self::reader::Taste;
@@ -37,10 +39,15 @@ pub(super) use self::writer::{WRITERS, Writer};
 
 /// Clients of each of these kinds.
 const PUBLISHERS: usize = 2;
+const ASKERS: usize = 2;
+const ANSWERERS: usize = 2;
 const TRANSACTIONAL: usize = 3;
 const COMMITTERS: usize = 2;
 const MEMBERS: usize = 3;
 const SHARERS: usize = 2;
+
+/// Who has to be known to a node before everybody hears everything.
+pub(super) const LISTENERS: usize = Interest::ALL.len() + ANSWERERS;
 
 /// Consumer groups: one of each protocol.
 pub(super) const GROUPS: usize = 2;
@@ -62,6 +69,12 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     let mut protocol = || protocols.next().expect("it never ends");
     for _ in 0..PUBLISHERS {
         task::spawn(Publisher::new(number(), nodes, history.clone()).run());
+    }
+    for _ in 0..ASKERS {
+        task::spawn(Asker::new(number(), nodes, history.clone()).run());
+    }
+    for _ in 0..ANSWERERS {
+        task::spawn(Answerer::new(number(), nodes, history.clone()).run());
     }
     for topic in [TOPIC, TOPIC, OLD_TOPIC, COMPACTED_TOPIC, COMPACTED_TOPIC] {
         task::spawn(producer::run(client(), number(), topic));

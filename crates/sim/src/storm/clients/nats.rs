@@ -5,6 +5,7 @@ use std::io;
 use tailrace_env::io::{AsyncReadExt, AsyncWriteExt};
 use tailrace_env::net::{self, Stream};
 use tailrace_env::time::{self, Duration};
+use tracing::debug;
 
 use super::client::below;
 use crate::storm::site::nats_address;
@@ -26,13 +27,19 @@ pub(super) struct Talk {
 }
 
 /// What a node says.
+#[derive(Debug)]
 pub(super) enum Said {
-    Message {
-        subject: String,
-        /// `None`: it has headers, as only the node's own messages have here.
-        payload: Option<Vec<u8>>,
-    },
+    Message(Message),
     Pong,
+}
+
+#[derive(Debug)]
+pub(super) struct Message {
+    pub(super) subject: String,
+    /// Where an answer is to go.
+    pub(super) reply: Option<String>,
+    /// `None`: it has headers, as only the node's own messages have here.
+    pub(super) payload: Option<Vec<u8>>,
 }
 
 enum Took {
@@ -53,6 +60,7 @@ impl Talk {
     }
 
     pub(super) async fn say(&mut self, text: &str) -> io::Result<()> {
+        debug!(text, "a client says");
         self.stream.write_all(text.as_bytes()).await
     }
 
@@ -60,7 +68,10 @@ impl Talk {
     pub(super) async fn next(&mut self) -> io::Result<Said> {
         loop {
             match self.take()? {
-                Some(Took::Said(said)) => return Ok(said),
+                Some(Took::Said(said)) => {
+                    debug!(?said, "a client hears");
+                    return Ok(said);
+                }
                 Some(Took::Ping) => self.say("PONG\r\n").await?,
                 Some(Took::Nothing) => {}
                 None => self.more().await?,
@@ -84,10 +95,12 @@ impl Talk {
             "MSG" | "HMSG" => {
                 let subject = words.next().unwrap_or_default().to_owned();
                 let bytes: usize = words.next_back().and_then(|word| word.parse().ok()).unwrap_or(0);
+                // What is left has no headers: a number of the subscription, and where an answer is to go.
+                let reply = words.nth(1).map(str::to_owned);
                 let Some(payload) = self.input.get(all..all + bytes + 2) else { return Ok(None) };
                 let payload = (verb == "MSG").then(|| payload[..bytes].to_vec());
                 all += bytes + 2;
-                Took::Said(Said::Message { subject, payload })
+                Took::Said(Said::Message(Message { subject, reply, payload }))
             }
             _ => Took::Nothing,
         };

@@ -8,7 +8,7 @@ use tailrace_kafka_wire::messages::{AlterPartitionReassignmentsRequest, ElectLea
 
 use super::client::{Client, below, code, index, pause};
 use crate::storm::history::Phase;
-use crate::storm::site::{DATA_TOPIC, INTERNAL_PARTITIONS, INTERNAL_TOPICS, OUT_TOPIC, REPLICAS};
+use crate::storm::site::{INTERNAL_PARTITIONS, INTERNAL_TOPICS, REPLICAS, TOPICS};
 
 const ALTER_PARTITION_REASSIGNMENTS: i16 = 0;
 const ELECT_LEADERS: i16 = 2;
@@ -26,16 +26,13 @@ pub(super) async fn run(mut client: Client, nodes: u8) {
         if below(4) == 0 {
             elect(&mut client).await;
         } else if usize::from(nodes) >= REPLICAS {
-            let all = [(DATA_TOPIC, 0), (DATA_TOPIC, 1), (OUT_TOPIC, 0)];
             // What coordinators began before they moved arrives after others have gone on.
-            let (topic, partition) = match below(2) {
-                0 => all[index(all.len())],
-                _ => {
-                    let partition = below(INTERNAL_PARTITIONS.unsigned_abs().into());
-                    let partition = i32::try_from(partition).expect("there are few");
-                    (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], partition)
-                }
+            let (topic, partitions) = match below(2) {
+                0 => TOPICS[index(TOPICS.len())],
+                _ => (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], INTERNAL_PARTITIONS),
             };
+            let partition = below(partitions.unsigned_abs().into());
+            let partition = i32::try_from(partition).expect("there are few");
             reassign(&mut client, nodes, topic, partition).await;
             elect(&mut client).await;
         }

@@ -6,7 +6,7 @@ use tailrace_env::time;
 use tailrace_types::Offset;
 
 use super::client::pause;
-use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Said, Talk, late};
+use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk, late};
 use super::subscriber::Interest;
 use crate::storm::history::{BatchFate, BatchName, Phase, SharedHistory};
 
@@ -79,7 +79,7 @@ impl Publisher {
 /// What is said to `reply`. Everything before it is passed over.
 async fn acknowledgement(talk: &mut Talk, reply: &str) -> io::Result<Told> {
     loop {
-        if let Said::Message { subject, payload } = talk.next().await?
+        if let Said::Message(Message { subject, payload, .. }) = talk.next().await?
             && subject == reply
         {
             // With headers: nobody took it, since the topic is not there yet.

@@ -115,8 +115,8 @@ impl Subscriber {
 
     fn take(&self, said: Said, heard: &mut BTreeSet<String>) {
         let mut history = self.history.lock();
-        let Said::Message { payload, .. } = said else { return history.listens(self.number, true) };
-        let Some(payload) = payload else { return };
+        let Said::Message(message) = said else { return history.listens(self.number, true) };
+        let Some(payload) = message.payload else { return };
         let value = String::from_utf8_lossy(&payload).into_owned();
         history.count(self.interest.label());
         history.heard(self.interest.name(), &value);

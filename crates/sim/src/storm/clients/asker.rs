@@ -1,0 +1,167 @@
+//! Requests of NATS: one that asks, and those of a queue group that answer.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use tailrace_env::time::{self, Duration};
+
+use super::client::{below, pause};
+use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk, late};
+use crate::storm::history::{Phase, SharedHistory};
+
+/// Who answers goes to another node after so long, at most.
+const STAYS_MS: u64 = 3_000;
+
+/// After so long without a request he asks whether the node is there.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// He asks so many times.
+const SILENT_MAX: u32 = 10;
+
+pub(super) struct Asker {
+    number: usize,
+    /// Which connection this is: what is said to an earlier one does not come to this one.
+    start: u32,
+    nodes: u8,
+    history: SharedHistory,
+}
+
+impl Asker {
+    /// `number`: in the history it counts as a node of its own, behind the others.
+    pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
+        Self { number, start: 0, nodes, history }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.history.lock().begins();
+        while !self.has_ended() {
+            // A connection that is lost is no fault of the node.
+            let _ = self.speak().await;
+            self.start += 1;
+            time::sleep(DIAL_PAUSE).await;
+        }
+        self.history.lock().finishes();
+    }
+
+    fn has_ended(&self) -> bool {
+        self.history.lock().has_ended(self.number)
+    }
+
+    /// One connection, until it is lost, or a request has no answer.
+    async fn speak(&mut self) -> io::Result<()> {
+        let inbox = format!("answer.{}.{}", self.number, self.start);
+        let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
+        let mut answers = Answers { asked: BTreeSet::new(), answered: BTreeSet::new() };
+        let mut requests = 0_u32;
+        while !self.has_ended() {
+            requests += 1;
+            let reply = format!("{inbox}.{requests}");
+            let has_to_be_answered = self.history.lock().phase() == Phase::Ending;
+            // The request says where the answer goes, so that a wrong one shows.
+            talk.say(&format!("PUB ask.{} {reply} {}\r\n{reply}\r\n", self.number, reply.len())).await?;
+            answers.asked.insert(reply.clone());
+            let answer = time::timeout(ANSWER_TIMEOUT, answers.wait(&mut talk, &reply, &self.history)).await;
+            let is_answered = answer.map_or(Ok(false), |answer| answer)?;
+            self.tell(&reply, is_answered, has_to_be_answered);
+            pause(150).await;
+        }
+        Ok(())
+    }
+
+    /// What became of a request.
+    fn tell(&self, reply: &str, is_answered: bool, has_to_be_answered: bool) {
+        let mut history = self.history.lock();
+        history.count(if is_answered { "a request was answered" } else { "a request had no answer" });
+        if is_answered {
+            history.done(self.number);
+        } else if has_to_be_answered {
+            history.found(format!("the request with {reply} had no answer"));
+        }
+    }
+}
+
+/// What came for the requests of one connection.
+struct Answers {
+    asked: BTreeSet<String>,
+    answered: BTreeSet<String>,
+}
+
+impl Answers {
+    /// Waits for the answer to one request; false if the node says that nobody is there.
+    async fn wait(&mut self, talk: &mut Talk, reply: &str, history: &SharedHistory) -> io::Result<bool> {
+        loop {
+            let Said::Message(message) = talk.next().await? else { continue };
+            let is_awaited = message.subject == reply;
+            let Some(payload) = message.payload else {
+                if is_awaited {
+                    return Ok(false);
+                }
+                continue;
+            };
+            let payload = String::from_utf8_lossy(&payload).into_owned();
+            let mut history = history.lock();
+            if payload != message.subject || !self.asked.contains(&payload) {
+                history.found(format!("{payload} was answered to {}", message.subject));
+            }
+            if !self.answered.insert(payload) {
+                history.found(format!("the request with {} was answered twice", message.subject));
+            }
+            if is_awaited {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// One of those who answer.
+pub(super) struct Answerer {
+    number: usize,
+    nodes: u8,
+    history: SharedHistory,
+}
+
+impl Answerer {
+    pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
+        Self { number, nodes, history }
+    }
+
+    pub(super) async fn run(self) {
+        loop {
+            // A connection that is lost is no fault of the node.
+            let _ = self.serve().await;
+            self.history.lock().listens(self.number, false);
+            time::sleep(DIAL_PAUSE).await;
+        }
+    }
+
+    /// One connection, until it is lost, or it is time to go elsewhere.
+    async fn serve(&self) -> io::Result<()> {
+        let mut talk = Talk::open(self.nodes, "SUB ask.> answerers 1\r\n").await?;
+        let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
+        let mut silent = 0;
+        loop {
+            match time::timeout(IDLE, talk.next()).await {
+                Ok(Ok(Said::Message(Message { payload: Some(payload), reply: Some(reply), .. }))) => {
+                    silent = 0;
+                    let payload = String::from_utf8_lossy(&payload);
+                    talk.say(&format!("PUB {reply} {}\r\n{payload}\r\n", payload.len())).await?;
+                }
+                Ok(said) => {
+                    silent = 0;
+                    if matches!(said?, Said::Pong) {
+                        self.history.lock().listens(self.number, true);
+                    }
+                }
+                // A node that lost its power does not say so.
+                Err(_) if silent == SILENT_MAX => return Err(late(())),
+                Err(_) => {
+                    silent += 1;
+                    talk.say("PING\r\n").await?;
+                }
+            }
+            if time::Instant::now() >= until && self.history.lock().phase() == Phase::Storm {
+                return Ok(());
+            }
+        }
+    }
+}
