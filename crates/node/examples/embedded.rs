@@ -12,7 +12,7 @@ use tailrace_env::random;
 use tailrace_env::workers::Workers;
 use tailrace_metadata::{Command, CreateTopic, Requester};
 use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms, Topic, append};
-use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget};
+use tailrace_node::taps::{Committed, Intake, Sink, Taken, TapBudget, Took};
 use tailrace_node::{Caller, DataFolder, Fronts, Node, NodeDisk, Startup};
 use tailrace_records::{
     BatchBuilder, BatchError, BatchOptions, DecodedBatch, Record, Validated, split_batches,
@@ -156,7 +156,7 @@ impl Intake for Tapped {
                     let _ = self.0.tell.send(value);
                 }
             }
-            Ok(())
+            Ok(Took::All)
         })
     }
 }

@@ -67,12 +67,29 @@ impl Live {
         self.room.available_permits() < units(self.decompressed_bytes_max)
     }
 
-    /// Decompresses on a worker, once there is room for the largest that it may become. What it does not need is given back.
-    async fn decompressed(&self, compression: Compression, packed: Bytes) -> Result<Unpacked, NotTaken> {
-        let bytes_max = self.decompressed_bytes_max;
-        let most = u32::try_from(units(bytes_max)).unwrap_or(u32::MAX);
+    /// Waits for room for the largest that a batch may become.
+    async fn wait_for_room(&self) -> Result<OwnedSemaphorePermit, NotTaken> {
         // It is closed by nobody.
-        let mut room = Arc::clone(&self.room).acquire_many_owned(most).await.map_err(|_| NotTaken::Failed)?;
+        Arc::clone(&self.room).acquire_many_owned(self.most()).await.map_err(|_| NotTaken::Failed)
+    }
+
+    /// The same, if there is any at once, and nobody waits for it.
+    fn take_room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.room).try_acquire_many_owned(self.most()).ok()
+    }
+
+    fn most(&self) -> u32 {
+        u32::try_from(units(self.decompressed_bytes_max)).unwrap_or(u32::MAX)
+    }
+
+    /// Decompresses on a worker. Room that is not needed is given back.
+    async fn decompressed(
+        &self,
+        compression: Compression,
+        packed: Bytes,
+        mut room: OwnedSemaphorePermit,
+    ) -> Result<Unpacked, NotTaken> {
+        let bytes_max = self.decompressed_bytes_max;
         let unpacked = self.workers.work(move || {
             let mut out = Vec::new();
             decompress(compression, &packed, bytes_max, &mut out)?;

@@ -13,8 +13,9 @@ use super::NAME;
 use crate::burst::Burst;
 use crate::front::NatsFront;
 use crate::mapping::{MessageScratch, TopicSubjects, Undeliverable};
+use tailrace_env::sync::OwnedSemaphorePermit;
 use tailrace_node::partitions::Topic;
-use tailrace_node::taps::{Committed, Intake, NotTaken, Sink, Taken, TapBudget};
+use tailrace_node::taps::{Committed, Intake, NotTaken, Sink, Taken, TapBudget, Took, Waited};
 
 /// Bytes published before subscribers get their turn to take them, and others theirs on the event loop.
 const ROUND_BYTES: usize = 64 * 1024;
@@ -63,11 +64,20 @@ struct Publisher {
     was_compressed: bool,
     /// What is left of [`PATIENCE`].
     patience: Duration,
+    /// Room that was waited for, for the next batch that is compressed.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Intake for Publisher {
     fn take<'a>(&'a mut self, topic: &'a Topic, piece: &'a Committed) -> Taken<'a> {
         Box::pin(self.publish_batches(topic, piece))
+    }
+
+    fn wait(&mut self) -> Waited<'_> {
+        Box::pin(async move {
+            self.room = Some(self.front.live().wait_for_room().await?);
+            Ok(())
+        })
     }
 }
 
@@ -82,14 +92,15 @@ impl Publisher {
             uncounted: (0, 0),
             was_compressed: false,
             patience: PATIENCE,
+            room: None,
         }
     }
 
-    async fn publish_batches(&mut self, topic: &Topic, piece: &Committed) -> Result<(), NotTaken> {
+    async fn publish_batches(&mut self, topic: &Topic, piece: &Committed) -> Result<Took, NotTaken> {
         // A topic that is gone has no subjects any more.
-        let Some(subjects) = self.front.live().subjects.of(topic.id) else { return Ok(()) };
+        let Some(subjects) = self.front.live().subjects.of(topic.id) else { return Ok(Took::All) };
         self.patience = PATIENCE;
-        let mut published = Ok(());
+        let mut published = Ok(Took::All);
         for batch in piece.batches() {
             published = match batch {
                 Ok((header, batch)) => {
@@ -97,10 +108,12 @@ impl Publisher {
                 }
                 Err(error) => Err(error.into()),
             };
-            if published.is_err() {
+            if !matches!(published, Ok(Took::All)) {
                 break;
             }
         }
+        // Nothing has needed it after all.
+        self.room = None;
         self.give_way().await;
         published
     }
@@ -112,22 +125,26 @@ impl Publisher {
         header: &BatchHeader,
         batch: Bytes,
         from: Offset,
-    ) -> Result<(), NotTaken> {
+    ) -> Result<Took, NotTaken> {
         let compression = header.attributes.compression()?;
         let body = batch.slice(HEADER_BYTES..);
         if compression == Compression::None {
-            return self.publish_records(topic, subjects, header, &body, from).await;
+            self.publish_records(topic, subjects, header, &body, from).await?;
+            return Ok(Took::All);
         }
-        self.was_compressed = true;
+        self.set_compressed(true);
         // Before anything is waited for: other publishers to the same connections count on this one to send.
         self.give_way().await;
+        let Some(room) = self.room.take().or_else(|| self.front.live().take_room()) else {
+            self.set_compressed(false);
+            return Ok(Took::Before(header.base_offset.max(from)));
+        };
         // Its room is kept until all of it is published.
-        let unpacked = self.front.live().decompressed(compression, body).await?;
+        let unpacked = self.front.live().decompressed(compression, body, room).await?;
         self.look_at_room();
         let published = self.publish_records(topic, subjects, header, &unpacked.body, from).await;
-        self.was_compressed = false;
-        self.look_at_room();
-        published
+        self.set_compressed(false);
+        published.map(|()| Took::All)
     }
 
     async fn publish_records(
@@ -216,6 +233,11 @@ impl Publisher {
         self.look_at_room();
     }
 
+    fn set_compressed(&mut self, was_compressed: bool) {
+        self.was_compressed = was_compressed;
+        self.look_at_room();
+    }
+
     /// Who is far behind gets nothing of a compressed batch where others wait for the room that it takes, or after the time that it may
     /// wait. Otherwise two of them, and one subscriber that does not read, could keep all that is compressed from everybody.
     fn look_at_room(&mut self) {
@@ -227,6 +249,7 @@ impl Publisher {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::task::{Context, Waker};
 
     use tailrace_config::{BrokerConfig, DynamicConfigs, TopicConfig};
     use tailrace_nats_wire::Message;
@@ -264,8 +287,23 @@ mod tests {
         /// Publishes a compressed batch of so many records, with so many bytes each.
         async fn publish(&self, publisher: &mut Publisher, records: usize, bytes: usize) {
             let (header, batch) = batch(records, bytes);
-            publisher.publish_batch(self.id, &self.subjects, &header, batch, Offset(0)).await.unwrap();
+            while self.try_publish(publisher, &header, &batch, 0).await != Took::All {
+                publisher.wait().await.unwrap();
+            }
             publisher.give_way().await;
+        }
+
+        /// What comes of a batch, of which what comes before `from` is known.
+        async fn try_publish(
+            &self,
+            publisher: &mut Publisher,
+            header: &BatchHeader,
+            batch: &Bytes,
+            from: i64,
+        ) -> Took {
+            let published =
+                publisher.publish_batch(self.id, &self.subjects, header, batch.clone(), Offset(from));
+            published.await.unwrap()
         }
     }
 
@@ -316,6 +354,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn room_is_waited_for_without_a_piece() {
+        let front = Arc::new(front());
+        let reader = subscriber(&front, b"a", None, 1);
+        let a = TestTopic::new(&front, "a");
+        let mut publisher = a.publisher();
+        let (header, batch) = batch(3, 10);
+        let live = front.live();
+        let all = Arc::clone(&live.room).try_acquire_many_owned(2 * live.most()).unwrap();
+        let published =
+            time::timeout(Duration::from_secs(60), a.try_publish(&mut publisher, &header, &batch, 0)).await;
+        assert_eq!(published.expect("nothing is waited for"), Took::Before(Offset(0)));
+        assert_eq!(a.try_publish(&mut publisher, &header, &batch, 1).await, Took::Before(Offset(1)));
+        assert_eq!(reader.sent().0, 0);
+        let mut wait = publisher.wait();
+        assert!(wait.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(all);
+        wait.await.unwrap();
+        let other = Arc::clone(&live.room).try_acquire_many_owned(live.most()).unwrap();
+        assert_eq!(a.try_publish(&mut publisher, &header, &batch, 1).await, Took::All);
+        assert_eq!(live.room.available_permits(), units(live.decompressed_bytes_max), "it is given back");
+        publisher.give_way().await;
+        assert_eq!(reader.sent().0, 2);
+        drop(other);
+    }
+
+    #[tokio::test]
     async fn a_compressed_batch_waits_for_nobody_where_room_is_scarce_or_patience_is_at_an_end() {
         for is_scarce in [false, true] {
             let front = Arc::new(front());
@@ -331,8 +395,7 @@ mod tests {
             let stalls = metrics.stalls.get();
             assert!(stalls > 0 && publisher.patience < PATIENCE);
             let live = front.live();
-            let half = u32::try_from(units(live.decompressed_bytes_max)).unwrap();
-            let held = is_scarce.then(|| Arc::clone(&live.room).try_acquire_many_owned(half).unwrap());
+            let held = is_scarce.then(|| live.take_room().unwrap());
             publisher.patience = if is_scarce { PATIENCE } else { Duration::ZERO };
             a.publish(&mut publisher, 2, 100_000).await;
             assert_eq!((slow.sent().0, metrics.live.skipped.get()), (before + 2, 2));

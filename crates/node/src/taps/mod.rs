@@ -53,8 +53,20 @@ pub trait Sink: Send + Sync {
     fn skipped(&self, records: u64);
 }
 
+/// How much of a piece a sink has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Took {
+    /// All of it.
+    All,
+    /// What comes before this offset. For the rest it needs something that there is not enough of: see [`Intake::wait`].
+    Before(Offset),
+}
+
 /// What [`Intake::take`] comes to.
-pub type Taken<'a> = Pin<Box<dyn Future<Output = Result<(), NotTaken>> + Send + 'a>>;
+pub type Taken<'a> = Pin<Box<dyn Future<Output = Result<Took, NotTaken>> + Send + 'a>>;
+
+/// What [`Intake::wait`] comes to.
+pub type Waited<'a> = Pin<Box<dyn Future<Output = Result<(), NotTaken>> + Send + 'a>>;
 
 /// Why a sink took only a part of what it was given.
 #[derive(Debug, thiserror::Error)]
@@ -69,8 +81,14 @@ pub enum NotTaken {
 
 /// A sink that takes a range.
 pub trait Intake: Send {
-    /// Takes the next piece. The one behind it is read when this is done.
+    /// Takes the next piece. The one behind it is read when this is done. A piece takes one of the places that all partitions share, so
+    /// nothing is to be waited for here that others may have for long.
     fn take<'a>(&'a mut self, topic: &'a Topic, piece: &'a Committed) -> Taken<'a>;
+
+    /// Waits for what was missing where it has taken a part, without a piece. Then the rest is read once more.
+    fn wait(&mut self) -> Waited<'_> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// Whole batches of one partition, all of which are committed.

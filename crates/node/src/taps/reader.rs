@@ -9,7 +9,7 @@ use tailrace_log::DamagedRange;
 use tailrace_types::{LeaderEpoch, Offset};
 
 use super::queue::TapQueue;
-use super::{Committed, NotTaken, Sink, TapRange, Taps, WantedBy};
+use super::{Committed, NotTaken, Sink, TapRange, Taps, Took, WantedBy};
 use crate::caller::Caller;
 use crate::deadlines::EXCHANGE_TIMEOUT;
 use crate::node::Node;
@@ -125,7 +125,7 @@ async fn deliver(
             return Ok(());
         }
         // It is closed by nobody.
-        let _permit = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
+        let place = tap.pieces.acquire().await.map_err(|_| Skipped::Gone)?;
         let bounds = partition.bounds();
         let upto = bounds.end(Isolation::TxnCommitted).min(range.to);
         // What retention has deleted meanwhile is gone.
@@ -147,10 +147,15 @@ async fn deliver(
             read => read?,
         };
         match read {
-            Some((piece, next)) => {
-                intake.take(&topic, &piece).await.map_err(Skipped::NotTaken)?;
-                at = next;
-            }
+            Some((piece, next)) => match intake.take(&topic, &piece).await.map_err(Skipped::NotTaken)? {
+                Took::All => at = next,
+                Took::Before(offset) => {
+                    at = at.max(offset);
+                    // Others may need it for long: meanwhile the place is for those who do not.
+                    drop((piece, place));
+                    intake.wait().await.map_err(Skipped::NotTaken)?;
+                }
+            },
             // The stable part ends within a batch: the log start does.
             None => at = at.max(upto),
         }
