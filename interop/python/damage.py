@@ -215,7 +215,8 @@ def checked_first(expected):
         os.environ["TAILRACE_ARGS"] = f"--set tailrace.read.verify.after.ms={after}"
         server("again")
         values = fetched_unchecked()
-        wrong = [offset for offset, value in values.items() if expected[offset] != value]
+        # The bit may be one of a record's offset, too.
+        wrong = [offset for offset, value in values.items() if expected.get(offset) != value]
         check(len(wrong) == (0 if is_checked else 1), f"after.ms={after}: {len(wrong)} wrong records of {len(values)}")
         check((health()[0] == 503) == is_checked, f"after.ms={after}: health {health()}")
         if is_checked:
