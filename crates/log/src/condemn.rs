@@ -21,6 +21,11 @@ impl<D: Disk> LogReader<D> {
         if self.damage.any() { self.damage.all().as_ref().clone() } else { Vec::new() }
     }
 
+    /// What reads have found damaged since the last call, and was not known: also what is mended by now. Cheap if there is nothing.
+    pub fn take_found_damage(&self) -> Vec<Damage> {
+        self.damage.take_found()
+    }
+
     /// The first damaged range that has something of `from..upto`. Cheap while there is none.
     pub fn damaged_within(&self, from: Offset, upto: Offset) -> Option<DamagedRange> {
         self.damage.within(from, upto)
@@ -87,13 +92,13 @@ impl<D: Disk> LogReader<D> {
             Some(row) => (row.base_offset, row.next_offset()),
             None => (segment.base_offset, segment.end_offset()),
         };
-        self.damage.add(&DamagedRange::found(base_offset, end_offset, damage))
+        self.damage.add_found(&DamagedRange::found(base_offset, end_offset, damage))
     }
 
     /// The same for one batch.
     pub(crate) fn condemn_batch(&self, row: &Row, error: &LogError) -> bool {
         let Some(damage) = Damage::of(error) else { return false };
-        self.damage.add(&DamagedRange::found(row.base_offset, row.next_offset(), damage))
+        self.damage.add_found(&DamagedRange::found(row.base_offset, row.next_offset(), damage))
     }
 
     /// The same for the segment that an error names.

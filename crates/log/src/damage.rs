@@ -5,13 +5,14 @@
 //! are, and of which epochs, is known without the batches.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use tailrace_types::Offset;
 
 use crate::error::LogError;
+use crate::lock::lock;
 
 /// Ranges kept of one partition, 200 bytes each. Where there are more, the new one is merged with its neighbour, whole batches between
 /// them included.
@@ -111,6 +112,9 @@ pub(crate) struct DamageMap {
     is_unsaved: AtomicBool,
     /// Where the next look at some of them begins.
     next_recheck: AtomicUsize,
+    /// What reads have found since somebody asked, [`DAMAGED_RANGES_MAX`] of it at most.
+    found: Mutex<Vec<Damage>>,
+    has_found: AtomicBool,
 }
 
 impl DamageMap {
@@ -140,6 +144,28 @@ impl DamageMap {
     /// Adds a range. True if something of it was not known to be damaged.
     pub(crate) fn add(&self, range: &DamagedRange) -> bool {
         self.change(|ranges| insert(ranges, range))
+    }
+
+    /// The same for what a read has found: it is told who asks for that.
+    pub(crate) fn add_found(&self, range: &DamagedRange) -> bool {
+        let is_new = self.add(range);
+        if is_new {
+            let mut found = lock(&self.found);
+            if found.len() < DAMAGED_RANGES_MAX {
+                found.push(range.damage.clone());
+            }
+            self.has_found.store(true, Release);
+        }
+        is_new
+    }
+
+    /// What reads have found since the last call. Cheap if there is nothing.
+    pub(crate) fn take_found(&self) -> Vec<Damage> {
+        if self.has_found.load(Relaxed) && self.has_found.swap(false, Acquire) {
+            std::mem::take(&mut lock(&self.found))
+        } else {
+            Vec::new()
+        }
     }
 
     /// Forgets `from..upto`. True if anything of it was damaged.

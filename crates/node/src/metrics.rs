@@ -88,7 +88,11 @@ impl RepairMetrics {
             "Bytes of segments and indexes that scrubbing has read",
             self.scrubbed_bytes.clone(),
         );
-        r.register("damages_found", "Damaged files that scrubbing has found", self.damages.clone());
+        r.register(
+            "damages_found",
+            "Damaged files that scrubbing and reads have found",
+            self.damages.clone(),
+        );
         r.register(
             "replicas_given_up",
             "Replicas that were damaged beyond repair, or gone, and begin anew under another id",

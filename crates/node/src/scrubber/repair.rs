@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::Weak;
 use tailrace_env::time::{Duration, Instant};
 
-use tailrace_log::{DamagedRange, GivenUp, LogError, Patch};
+use tailrace_log::{Damage, DamagedRange, GivenUp, LogError, Patch};
 use tailrace_types::Offset;
 
 use super::Shared;
@@ -49,9 +49,29 @@ pub(super) fn run(shared: &Shared, node: &Weak<Node>) {
             forgotten = Instant::now();
             node.topics().online().for_each(|handle| handle.reader.log().forget_unread());
         }
+        tell_found(&node);
         drop(node);
         shared.stop.pause(REQUEST_INTERVAL);
     }
+}
+
+/// Tells what reads have found, which may be mended before anybody asks. Costs one atomic read for each partition where there is nothing.
+fn tell_found(node: &Arc<Node>) {
+    let topics = Arc::clone(&node.topics());
+    for handle in topics.online().chain(std::iter::once(&node.controller.handle())) {
+        for damage in handle.reader.log().take_found_damage() {
+            tell_of(node, handle, &damage);
+        }
+    }
+}
+
+/// Counts damage, and says where it is.
+pub(super) fn tell_of(node: &Node, handle: &PartitionHandle, damage: &Damage) {
+    node.metrics.repair.damages.inc();
+    tracing::error!(
+        partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
+        "damage was found"
+    );
 }
 
 /// Costs one atomic read for each segment where nothing is damaged.

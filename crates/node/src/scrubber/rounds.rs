@@ -172,11 +172,7 @@ fn rebuild(handle: &Arc<PartitionHandle>, target: &ScrubTarget<NodeDisk>) -> Res
 }
 
 fn note(shared: &Shared, node: &Node, handle: &PartitionHandle, damage: &Damage) {
-    node.metrics.repair.damages.inc();
-    tracing::error!(
-        partition = %handle.id, file = %damage.file.display(), position = damage.position, reason = %damage.reason,
-        "damage was found"
-    );
+    repair::tell_of(node, handle, damage);
     remember(shared, handle, damage);
 }
 

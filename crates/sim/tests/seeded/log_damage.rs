@@ -148,8 +148,15 @@ fn a_time_in_a_damaged_batch_leads_to_its_first_offset() {
     assert_eq!(look(1003), Some((Offset(5), TimestampMs(1003), epoch)));
     assert_eq!(look(1004), Some((Offset(6), TimestampMs(1004), epoch)));
     assert_eq!(look(1005), Some((Offset(11), TimestampMs(1005), epoch)));
+    let found = reader.take_found_damage();
+    let bytes = bytes as u64;
+    assert!(
+        matches!(&found[..], [damage] if damage.file == log_file(0) && damage.position == 2 * bytes),
+        "{found:?}"
+    );
     assert_eq!(served(&log).1, [6], "out of service since it was looked into");
     assert_eq!(look(1004), Some((Offset(6), TimestampMs(1004), epoch)));
+    assert!(reader.take_found_damage().is_empty(), "it was told");
     assert_eq!(reader.offset_for_time(TimestampMs(1004), Offset(6)).unwrap(), None);
 }
 
