@@ -149,8 +149,7 @@ impl<V: Clone> Shapes<V> {
     /// Calls `f` with each pattern's text and its subscribers.
     pub(crate) fn for_each<'a>(&'a self, mut f: impl FnMut(&[u8], View<'a, V>)) {
         self.0.for_each(|_, shape| {
-            let each = |pattern: &'a Pattern<V>| f(&pattern.text, pattern.here.view());
-            let mut each = each;
+            let mut each = |pattern: &'a Pattern<V>| f(&pattern.text, pattern.here.view());
             shape.patterns.for_each(|_, patterns| patterns.iter().for_each(&mut each));
         });
     }
