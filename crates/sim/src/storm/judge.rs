@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailrace_node::Caller;
-use tailrace_node::partitions::{Isolation, PartitionHandle, ReadTerms};
-use tailrace_types::{Offset, PartitionId, TopicPartition};
+use tailrace_node::partitions::{Bounds, Isolation, PartitionHandle, ReadTerms};
+use tailrace_types::{NodeId, Offset, PartitionId, TopicPartition};
 
 use super::clients::{Hiding, Interest};
 use super::history::{BatchFate, BatchName, History};
 use super::site::{
-    DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, RETENTION_BYTES, Site, TOPIC, TOPICS, replicas_of,
-    topic_partition,
+    DATA_TOPIC, Keeps, OLD_TOPIC, OUT_TOPIC, RETENTION_BYTES, Site, TOPIC, TOPICS, topic_partition,
 };
 use crate::computer::Computer;
 use crate::history::{History as Partitions, Seen};
@@ -54,14 +53,9 @@ pub(super) fn is_whole(computers: &[Computer]) -> bool {
 
 /// True if each replica of the old records has all that is committed, at this moment.
 pub(super) fn are_old_copies_complete(computers: &[Computer]) -> bool {
-    let bounds_of = |computer: &Computer| {
-        let found = computer.node()?.topics().by_name(OLD_TOPIC)?;
-        Some(found.here(0).ok()?.bounds())
-    };
-    let all: Vec<_> = computers.iter().filter_map(bounds_of).collect();
+    let Some(all) = all_replicas(computers, OLD_TOPIC, 0) else { return false };
     let committed = all.iter().map(|bounds| bounds.high_watermark).max();
-    all.len() == replicas_of(OLD_TOPIC, computers.len())
-        && all.iter().all(|bounds| Some(bounds.end(Isolation::LogEnd)) >= committed)
+    all.iter().all(|bounds| Some(bounds.end(Isolation::LogEnd)) >= committed)
 }
 
 /// True if each share group has accepted all records of the output that it can see: the one that was deleted and made again, since then.
@@ -96,20 +90,28 @@ pub(super) fn marks(computer: &Computer) -> String {
 }
 
 fn is_partition_whole(computers: &[Computer], topic: &str, number: i32) -> bool {
-    let mut marks = Vec::new();
-    for computer in computers {
-        let found = computer.node().and_then(|node| node.topics().by_name(topic));
-        let Some(found) = found else { return false };
-        if let Ok(partition) = found.here(number) {
-            let bounds = partition.bounds();
-            // Each replica gives up by itself what is old.
-            let start = (topic != OLD_TOPIC).then_some(bounds.log_start);
-            marks.push((start, bounds.last_stable_offset, bounds.high_watermark));
+    let Some(all) = all_replicas(computers, topic, number) else { return false };
+    // Each replica gives up by itself what is old.
+    let start = |bounds: &Bounds| (topic != OLD_TOPIC).then_some(bounds.log_start);
+    let is_like_first =
+        |bounds: &Bounds| start(bounds) == start(&all[0]) && bounds.high_watermark == all[0].high_watermark;
+    all.iter().all(|bounds| is_like_first(bounds) && bounds.last_stable_offset == bounds.high_watermark)
+}
+
+/// The bounds of all replicas that the metadata wants; `None` while one of them is not served, or one moves.
+fn all_replicas(computers: &[Computer], topic: &str, number: i32) -> Option<Vec<Bounds>> {
+    let mut all = Vec::new();
+    for (computer, id) in computers.iter().zip(1..) {
+        let topic = computer.node()?.topics().by_name(topic)?;
+        let image = topic.image.partition(PartitionId(number))?;
+        let is_wanted = image.replicas.iter().any(|replica| replica.node() == NodeId(id));
+        let here = topic.here(number).ok();
+        if !image.adding.is_empty() || !image.removing.is_empty() || is_wanted != here.is_some() {
+            return None;
         }
+        all.extend(here.map(|partition| partition.bounds()));
     }
-    let is_decided = |(_, last_stable, high): &(Option<Offset>, Offset, Offset)| last_stable == high;
-    marks.len() == replicas_of(topic, computers.len())
-        && marks.iter().all(|mark| *mark == marks[0] && is_decided(mark))
+    (!all.is_empty()).then_some(all)
 }
 
 /// Compares what lies in the logs with what was told and seen.

@@ -53,10 +53,11 @@ async fn elect(client: &mut Client) {
     }
 }
 
-/// A partition goes to three nodes, any of them. Where there are no more, another one is to lead.
+/// A partition goes to three nodes or more, any of them. Where there are no others, another one is to lead.
 async fn reassign(client: &mut Client, nodes: u8, topic: &str, partition_index: i32) {
     let mut all: Vec<i32> = (1..=i32::from(nodes)).collect();
-    let replicas = (0..REPLICAS).map(|_| all.swap_remove(index(all.len()))).collect();
+    let number = REPLICAS + index(all.len() - REPLICAS + 1);
+    let replicas = (0..number).map(|_| all.swap_remove(index(all.len()))).collect();
     let partition = ReassignablePartition { partition_index, replicas: Some(replicas), ..Default::default() };
     let topic =
         ReassignableTopic { name: topic.to_owned(), partitions: vec![partition], ..Default::default() };
