@@ -41,3 +41,30 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         _ => Err("usage: cargo xtask fuzz [SECONDS]".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs no seeds: it makes its own log from the bytes that it is given.
+    const WITHOUT_SEEDS: &str = "log_recovery";
+
+    #[test]
+    fn every_target_has_seeds() {
+        let names = |folder: &str| -> Vec<String> {
+            let entries = std::fs::read_dir(root().join(folder)).expect("it is in the repository");
+            let paths = entries.map(|entry| entry.expect("it can be read").path());
+            paths
+                .map(|path| path.file_stem().expect("it has a name").to_string_lossy().into_owned())
+                .collect()
+        };
+        let targets = names("fuzz/fuzz_targets");
+        assert!(targets.len() > 1, "{targets:?}");
+        for target in targets.iter().filter(|target| *target != WITHOUT_SEEDS) {
+            assert!(!names(&format!("fuzz/seeds/{target}")).is_empty(), "{target} has no seeds");
+        }
+        for folder in names("fuzz/seeds") {
+            assert!(targets.contains(&folder), "fuzz/seeds/{folder} belongs to no target");
+        }
+    }
+}

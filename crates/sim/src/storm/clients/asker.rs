@@ -6,17 +6,11 @@ use std::io;
 use tailrace_env::time::{self, Duration};
 
 use super::client::{below, pause};
-use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk, late};
+use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk};
 use crate::storm::history::{Phase, SharedHistory};
 
 /// Who answers goes to another node after so long, at most.
 const STAYS_MS: u64 = 3_000;
-
-/// After so long without a request he asks whether the node is there.
-const IDLE: Duration = Duration::from_millis(300);
-
-/// He asks so many times.
-const SILENT_MAX: u32 = 10;
 
 pub(super) struct Asker {
     number: usize,
@@ -138,26 +132,14 @@ impl Answerer {
     async fn serve(&self) -> io::Result<()> {
         let mut talk = Talk::open(self.nodes, "SUB ask.> answerers 1\r\n").await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
-        let mut silent = 0;
         loop {
-            match time::timeout(IDLE, talk.next()).await {
-                Ok(Ok(Said::Message(Message { payload: Some(payload), reply: Some(reply), .. }))) => {
-                    silent = 0;
+            match talk.next_soon().await? {
+                Some(Said::Message(Message { payload: Some(payload), reply: Some(reply), .. })) => {
                     let payload = String::from_utf8_lossy(&payload);
                     talk.say(&format!("PUB {reply} {}\r\n{payload}\r\n", payload.len())).await?;
                 }
-                Ok(said) => {
-                    silent = 0;
-                    if matches!(said?, Said::Pong) {
-                        self.history.lock().listens(self.number, true);
-                    }
-                }
-                // A node that lost its power does not say so.
-                Err(_) if silent == SILENT_MAX => return Err(late(())),
-                Err(_) => {
-                    silent += 1;
-                    talk.say("PING\r\n").await?;
-                }
+                Some(Said::Pong) => self.history.lock().listens(self.number, true),
+                Some(Said::Message(_)) | None => {}
             }
             if time::Instant::now() >= until && self.history.lock().phase() == Phase::Storm {
                 return Ok(());

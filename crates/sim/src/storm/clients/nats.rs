@@ -16,6 +16,12 @@ pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two tries to reach a node.
 pub(super) const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
+/// After so long without a word a listener asks whether the node is there.
+const IDLE: Duration = Duration::from_millis(300);
+
+/// It asks so many times in a row.
+const SILENT_MAX: u32 = 10;
+
 /// Most bytes of one line.
 const LINE_BYTES_MAX: usize = 4096;
 
@@ -24,6 +30,8 @@ const OPTIONS: &str = "{\"verbose\":false,\"no_responders\":true,\"headers\":tru
 pub(super) struct Talk {
     stream: Stream,
     input: Vec<u8>,
+    /// How many times the node was asked since it last said something.
+    unanswered: u32,
 }
 
 /// What a node says.
@@ -54,7 +62,7 @@ impl Talk {
         let node = u8::try_from(below(nodes.into())).expect("there are few") + 1;
         let stream =
             time::timeout(ANSWER_TIMEOUT, net::connect(&nats_address(node))).await.map_err(late)??;
-        let mut talk = Self { stream, input: Vec::new() };
+        let mut talk = Self { stream, input: Vec::new(), unanswered: 0 };
         talk.say(&format!("CONNECT {OPTIONS}\r\n{wants}PING\r\n")).await?;
         Ok(talk)
     }
@@ -75,6 +83,23 @@ impl Talk {
                 Some(Took::Ping) => self.say("PONG\r\n").await?,
                 Some(Took::Nothing) => {}
                 None => self.more().await?,
+            }
+        }
+    }
+
+    /// What comes within [`IDLE`]; `None` if nothing did, and the node was asked whether it is there. A node that lost its power does not
+    /// say so: one that never answers is given up.
+    pub(super) async fn next_soon(&mut self) -> io::Result<Option<Said>> {
+        match time::timeout(IDLE, self.next()).await {
+            Ok(said) => {
+                self.unanswered = 0;
+                said.map(Some)
+            }
+            Err(_) if self.unanswered == SILENT_MAX => Err(late(())),
+            Err(_) => {
+                self.unanswered += 1;
+                self.say("PING\r\n").await?;
+                Ok(None)
             }
         }
     }

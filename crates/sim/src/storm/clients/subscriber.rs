@@ -6,18 +6,12 @@ use std::io;
 use tailrace_env::time::{self, Duration};
 
 use super::client::below;
-use super::nats::{DIAL_PAUSE, Said, Talk, late};
+use super::nats::{DIAL_PAUSE, Said, Talk};
 use crate::history::{Outcome, transaction_of};
 use crate::storm::history::{Phase, SharedHistory};
 
 /// A subscriber goes to another node after so long, at most.
 const STAYS_MS: u64 = 4_000;
-
-/// After so long without a message a subscriber asks whether the node is there.
-const IDLE: Duration = Duration::from_millis(300);
-
-/// It asks so many times.
-const SILENT_MAX: u32 = 10;
 
 /// What is subscribed to, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,19 +85,10 @@ impl Subscriber {
     async fn listen(&self) -> io::Result<()> {
         let mut talk = Talk::open(self.nodes, self.interest.wants()).await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
-        let (mut heard, mut silent) = (BTreeSet::new(), 0);
+        let mut heard = BTreeSet::new();
         loop {
-            match time::timeout(IDLE, talk.next()).await {
-                Ok(said) => {
-                    self.take(said?, &mut heard);
-                    silent = 0;
-                }
-                // A node that lost its power does not say so.
-                Err(_) if silent == SILENT_MAX => return Err(late(())),
-                Err(_) => {
-                    silent += 1;
-                    talk.say("PING\r\n").await?;
-                }
+            if let Some(said) = talk.next_soon().await? {
+                self.take(said, &mut heard);
             }
             // A subscriber that moves misses what comes meanwhile.
             let moves = time::Instant::now() >= until && self.history.lock().phase() == Phase::Storm;
