@@ -12,7 +12,7 @@ import harness, nodes
 from builds import two_builds
 from clocks import clock_makers, hours_apart
 from harness import Failure, check, eventually, flushed, same
-from load import CLIENT, WAIT_S, Load, Partition, create, judge, read_all
+from load import CLIENT, WAIT_S, Load, Partition, close, create, judge, read_all
 from nodes import Node, bootstrap, tailrace, three
 from throttles import by_the_follower, by_the_leader
 
@@ -633,7 +633,7 @@ def all_stop():
         for node in cluster:
             node.ready()
         load.moves(60)
-        consumer.close()
+        close(consumer, bootstrap(cluster), "g")
     load.stop()
     judge(load, bootstrap(cluster))
 
@@ -683,6 +683,7 @@ def decommissioned():
 
 
 harness.TEST_SECONDS_MAX = 300
+harness.at_end.append(nodes.end_all)
 corner("the nearest replica", nearest_replica)
 corner("TLS between nodes", peer_tls)
 corner("NATS clients on three nodes", nats_clients)

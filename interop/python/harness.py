@@ -1,5 +1,5 @@
 """Runs named tests and prints one line for each. Deliberately tiny: no fixtures, no discovery."""
-import os, re, signal, subprocess, sys, time, traceback
+import faulthandler, os, re, signal, subprocess, sys, threading, time, traceback
 
 # Not set where a suite starts its own servers.
 BOOTSTRAP = os.environ.get("BOOTSTRAP")
@@ -11,6 +11,10 @@ LEADERS_LATE = os.environ.get("INTEROP_TARGET") == "kafka"
 ONLY = re.compile(os.environ.get("ONLY", ""))
 # A test that hangs is a failed test. Restarting a JVM broker takes up to 20 s on a loaded machine.
 TEST_SECONDS_MAX = 120
+# A call into a C library is not interrupted: after so long again the whole suite ends.
+STUCK_SECONDS = 30
+# What a suite that ends itself calls, so that its servers end too.
+at_end = []
 failed = 0
 
 
@@ -53,6 +57,16 @@ def run(name, action, *args):
 
     def late(*_):
         raise Failure(f"not done after {TEST_SECONDS_MAX} s")
+
+    def stuck():
+        print(f"FAIL {name}: a call does not come back, {TEST_SECONDS_MAX + STUCK_SECONDS} s after its test began", flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        for end in at_end:
+            end()
+        os._exit(1)
+    watch = threading.Timer(TEST_SECONDS_MAX + STUCK_SECONDS, stuck)
+    watch.daemon = True
+    watch.start()
     signal.signal(signal.SIGALRM, late)
     signal.alarm(TEST_SECONDS_MAX)
     began = time.monotonic()
@@ -65,6 +79,7 @@ def run(name, action, *args):
         traceback.print_exc(file=sys.stderr)
     finally:
         signal.alarm(0)
+        watch.cancel()
 
 
 def eventually(probe, what, seconds=20):
