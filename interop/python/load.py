@@ -16,9 +16,8 @@ def create(cluster, name, partitions=1, replicas=3, **config):
 
 
 def close(consumer, servers, group):
-    """Closes the only member of a group. librdkafka (seen with 2.16.1) may never come back where all brokers went away just before: the thread
-    that handles an answer to OffsetForLeaderEpoch and one of a broker whose connection broke wait for each other's locks. The server's part
-    is that the group is empty, at the latest when its session has ended."""
+    """Closes the only member of a group. librdkafka (seen with 2.16.1) may never come back where all brokers went away just before: three of
+    its threads then stand waiting for its own locks. The server's part is that the group is empty, at the latest when the session has ended."""
     closing = threading.Thread(target=consumer.close, daemon=True)
     closing.start()
     closing.join(CLOSE_S)
