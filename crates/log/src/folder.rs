@@ -144,7 +144,11 @@ pub(crate) fn claim<D: Disk>(
     Ok(true)
 }
 
-fn checkpoint_owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<TopicId>, LogError> {
+/// The topic of the partition whose folder `dir` is, by its checkpoint. `None` if there is none that can be made out.
+///
+/// # Errors
+/// What the disk says.
+pub fn checkpoint_owner<D: Disk>(disk: &D, dir: &Path) -> Result<Option<TopicId>, LogError> {
     let path = dir.join(names::CHECKPOINT);
     let bytes = read_file(disk, &path, checkpoint::BYTES_MAX).context("read", &path)?;
     Ok(bytes.and_then(|bytes| Checkpoint::decode(&bytes).ok()).map(|checkpoint| checkpoint.topic_id))

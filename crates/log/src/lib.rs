@@ -93,8 +93,8 @@ pub use disk::{DirEntry, Disk, DiskFile, OpenMode, read_file, read_full_at, repl
 pub use error::LogError;
 pub use extent::Extent;
 pub use folder::{
-    KEPT_ASIDE_MAX, aside_of, delete_partition, folders_aside, holds_data, read_identity, remove_leftovers,
-    set_aside,
+    KEPT_ASIDE_MAX, aside_of, checkpoint_owner, delete_partition, folders_aside, holds_data, read_identity,
+    remove_leftovers, set_aside,
 };
 pub use format::FORMAT_VERSION;
 pub use format::entry::Entry;

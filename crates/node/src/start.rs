@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tailrace_env::{select, task, time};
 
 use crate::disk::NodeDisk;
@@ -194,7 +195,15 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
         flusher: Arc::new(flusher),
         dirty: Arc::new(DirtyPages::default()),
     };
-    let opener = Opener { store, data_dir: data_dir.clone(), context: context.clone(), journal, crowd: 0 };
+    let opener = Opener {
+        store,
+        data_dir: data_dir.clone(),
+        context: context.clone(),
+        journal,
+        // A node that is alone has all metadata there are.
+        is_up_to_date: Arc::new(AtomicBool::new(config.cluster_address().is_none())),
+        crowd: 0,
+    };
     // Before anybody hears of this node: whoever lost the log has to be taken for gone, until it gets another replica.
     let known = own.place().filter(|_| config.cluster_address().is_some());
     let known = known.map(|(id, founders)| replica_options(&config, id, founders));

@@ -118,8 +118,8 @@ impl ControllerShell {
         }
         let id = TopicPartition::new(topic.name.clone(), number);
         tracing::info!(partition = %id, "this node has no replica of the partition any more: its folder is removed");
-        let (opener, unique, gone) = (self.opener.clone(), topic.id.to_string(), id.clone());
-        let deleted = task::spawn_blocking(move || opener.delete(&gone, &unique));
+        let (opener, topic, gone) = (self.opener.clone(), topic.id, id.clone());
+        let deleted = task::spawn_blocking(move || opener.delete(&gone, topic));
         if let Ok(Err(error)) = deleted.await {
             tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
         }
@@ -172,13 +172,13 @@ impl ControllerShell {
         }
     }
 
-    /// Opens a partition again for which there was no room. False if there is still none.
+    /// Opens a partition again for which there was no room, or no metadata new enough. False if it is still offline.
     pub(crate) async fn open_waiting(&self, group: RaftGroup, now: TimestampMs) -> bool {
         // Nobody opens or closes partitions meanwhile.
         let _guard = self.state.lock().await;
         let Some(topic) = self.topics.load().by_id(group.topic.0) else { return true };
         match topic.partitions.get(group.partition.0 as usize) {
-            Some(PartitionSlot::Offline(offline)) if offline.waits_for_room => {
+            Some(PartitionSlot::Offline(offline)) if offline.waits_for_room || offline.waits_for_metadata => {
                 let id = TopicPartition::new(topic.name.clone(), group.partition);
                 self.open_again(&topic, &id, now).await
             }
@@ -220,7 +220,7 @@ impl ControllerShell {
                 if matches!(slot, PartitionSlot::Elsewhere) {
                     continue;
                 }
-                if let Err(error) = opener.delete(&id, &topic.id.to_string()) {
+                if let Err(error) = opener.delete(&id, topic.id) {
                     tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
                 }
             }

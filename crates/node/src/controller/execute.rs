@@ -1,6 +1,7 @@
 //! Commands to the controller, whichever node that is.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tailrace_env::time;
 use tailrace_env::time::{Duration, Instant};
 
@@ -107,6 +108,7 @@ impl ControllerShell {
         let began = Instant::now();
         self.executed(Caller::internal(), Command::Barrier, now).await?;
         *last = Some(began);
+        self.opener.is_up_to_date.store(true, Ordering::Release);
         Ok(())
     }
 

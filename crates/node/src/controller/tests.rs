@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{join, task, time};
 
+use tailrace_log::read_identity;
 use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
-use tailrace_types::{HighWatermark, ProducerId, TopicId};
+use tailrace_types::{HighWatermark, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
 use tempfile::TempDir;
 
 use super::CommandError;
@@ -15,7 +17,7 @@ use super::here::append;
 use crate::caller::{Caller, Door};
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::node::Node;
-use crate::partitions::Awaited;
+use crate::partitions::{Awaited, PartitionSlot};
 use crate::start::RunningNode;
 use crate::testing::start_in;
 
@@ -175,5 +177,65 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
     let both = async { join!(waiting, shell.close()) };
     let (outcome, ()) = time::timeout(COMMAND_TIMEOUT / 2, both).await.expect("it closes");
     assert!(outcome.is_err());
+    running.stop().await;
+}
+
+async fn start_with_topic(folder: &TempDir, id: TopicId) -> RunningNode {
+    let running = start_in(folder, &[]).await;
+    let node = running.node();
+    let create = CreateTopic::with_defaults("t", id, node.now(), Requester::Client);
+    let command = Command::CreateTopic(create);
+    node.controller.execute(Caller::internal(), command, node.now()).await.unwrap();
+    running
+}
+
+/// A node that was started with old metadata may know of a topic that is deleted, and has the folder of the one that was made since
+/// under its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_of_a_later_topic_of_the_name_stays() {
+    let (folder, later, earlier) = (TempDir::new().unwrap(), TopicId([2; 16]), TopicId([1; 16]));
+    let running = start_with_topic(&folder, later).await;
+    let (node, id) = (running.node(), TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0)));
+    let opener = &node.controller.opener;
+    opener.delete(&id, earlier).unwrap();
+    let owner = || read_identity(opener.store.disk(), &opener.dir(&id)).unwrap().map(|found| found.topic_id);
+    assert_eq!(owner(), Some(later));
+
+    opener.is_up_to_date.store(false, Ordering::Release);
+    let topic = Arc::clone(&node.topics().by_name("t").unwrap().image);
+    let mut known = (*topic).clone();
+    known.id = earlier;
+    let opened = opener.open(&known, &id, node.image().broker(), node.now());
+    assert!(
+        matches!(&opened, PartitionSlot::Offline(offline) if offline.waits_for_metadata && !offline.is_lost)
+    );
+    assert_eq!(owner(), Some(later));
+    running.stop().await;
+}
+
+/// A node was killed between the deletion of a topic and that of its folder, and another one was made under its name.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_of_a_deleted_topic_of_the_name_gives_way() {
+    let (folders, later) = ([TempDir::new().unwrap(), TempDir::new().unwrap()], TopicId([2; 16]));
+    let [earlier, last] =
+        [start_with_topic(&folders[0], TopicId([1; 16])).await, start_with_topic(&folders[1], later).await];
+    let [earlier_folder, later_folder] = [&earlier, &last].map(|running| running.node().data_dir.join("t-0"));
+    earlier.stop().await;
+    last.stop().await;
+    std::fs::remove_dir_all(&later_folder).unwrap();
+    std::fs::rename(earlier_folder, &later_folder).unwrap();
+    // Something that could be missed.
+    std::fs::write(later_folder.join("00000000000000000000.log"), [0; 100]).unwrap();
+
+    let running = start_in(&folders[1], &[]).await;
+    let node = running.node();
+    assert!(node.topics().by_name("t").unwrap().here(0).is_ok());
+    let found = read_identity(node.controller.opener.store.disk(), &later_folder).unwrap();
+    assert_eq!(found.map(|found| found.topic_id), Some(later));
+    let names = std::fs::read_dir(&node.data_dir).unwrap();
+    let kept = names.filter(|entry| {
+        entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().ends_with(".damaged"))
+    });
+    assert_eq!(kept.count(), 1);
     running.stop().await;
 }

@@ -2,16 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailrace_config::BrokerConfig;
 use tailrace_log::{
-    Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, delete_partition,
-    holds_data, read_identity, set_aside,
+    Disk as _, LogConfig, LogError, LogStore, PartitionIdentity, Recovery, aside_of, checkpoint_owner,
+    delete_partition, holds_data, read_identity, set_aside,
 };
 use tailrace_metadata::{METADATA_TOPIC, MetadataImage, TopicImage};
 use tailrace_replication::raft::{Replica, ReplicaOptions, owner};
 use tailrace_replication::{Partition, Policy, Solo};
-use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicPartition};
+use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId, TimestampMs, TopicId, TopicPartition};
 
 use crate::cluster::Throttled;
 use crate::disk::NodeDisk;
@@ -30,6 +31,8 @@ pub(crate) struct Opener {
     pub(crate) data_dir: PathBuf,
     pub(crate) context: PartitionContext,
     pub(crate) journal: Arc<Journal>,
+    /// The metadata that this node knows are newer than all that it has done by them before it was started.
+    pub(crate) is_up_to_date: Arc<AtomicBool>,
     /// How many partitions are opened at the same time: the elections of as many groups are spread.
     pub(crate) crowd: usize,
 }
@@ -55,6 +58,10 @@ pub(crate) enum OpenError {
         .dir.display()
     )]
     Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
+    /// A topic was deleted and another one made under its name, and the metadata that this node knows may be too old to tell which of
+    /// them this is.
+    #[error("{} is of another topic of this name ({found}): it is opened when the newer metadata are here", .dir.display())]
+    OtherTopic { dir: PathBuf, found: TopicId },
 }
 
 impl OpenError {
@@ -65,11 +72,20 @@ impl OpenError {
     fn waits_for_room(&self) -> bool {
         matches!(self, Self::Log(error) if error.is_no_space())
     }
+
+    fn waits_for_metadata(&self) -> bool {
+        matches!(self, Self::OtherTopic { .. })
+    }
 }
 
 fn offline(error: &OpenError, replica: Option<ReplicaId>) -> Offline {
-    let is_lost = replica.is_some() && error.is_lost();
-    Offline { reason: error.to_string().into(), replica, is_lost, waits_for_room: error.waits_for_room() }
+    Offline {
+        reason: error.to_string().into(),
+        replica,
+        is_lost: replica.is_some() && error.is_lost(),
+        waits_for_room: error.waits_for_room(),
+        waits_for_metadata: error.waits_for_metadata(),
+    }
 }
 
 /// What this node has to have of a partition.
@@ -133,7 +149,7 @@ impl Opener {
             }
             Err(error) => {
                 match &error {
-                    OpenError::Later { .. } => {
+                    OpenError::Later { .. } | OpenError::OtherTopic { .. } => {
                         tracing::info!(partition = %id, reason = %error, "the partition waits")
                     }
                     error => tracing::error!(partition = %id, %error, "the partition is offline"),
@@ -186,6 +202,7 @@ impl Opener {
     ) -> Result<Partition<NodeDisk>, OpenError> {
         let identity = PartitionIdentity { topic_id: topic.id, topic_partition: id.clone() };
         let dir = self.dir(id);
+        self.make_way_for_topic(&identity, now)?;
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
         let group = RaftGroup { topic: topic.id, partition: id.partition };
         let before = self.owner_before(group, &dir, replica.as_ref())?;
@@ -217,6 +234,44 @@ impl Opener {
         };
         note_recovery(id, &recovery);
         Ok(core)
+    }
+
+    /// A folder of this name may be that of another topic. One that was deleted, by metadata that are newer than all that was done here,
+    /// has to give way: its deletion was cut short. While this node may know old metadata, it may just as well be the later topic.
+    fn make_way_for_topic(&self, identity: &PartitionIdentity, now: TimestampMs) -> Result<(), OpenError> {
+        let (disk, dir, id) =
+            (self.store.disk(), self.dir(&identity.topic_partition), &identity.topic_partition);
+        let Some(found) = self.other_topic(&dir, id, identity.topic_id)? else { return Ok(()) };
+        if !self.is_up_to_date.load(Ordering::Acquire) {
+            return Err(OpenError::OtherTopic { dir, found });
+        }
+        if !holds_data(disk, &dir)? {
+            return Ok(delete_partition(disk, &dir, &found.to_string())?);
+        }
+        let aside = set_aside(disk, &dir, now)?;
+        tracing::warn!(
+            partition = %id, topic_id = %found, kept = %aside.display(),
+            "the folder of a deleted topic of the same name is set aside: remove it when nobody needs it"
+        );
+        Ok(())
+    }
+
+    /// The topic that a partition's folder belongs to, if it is another one than `topic`: a name may be used again. `None` if nothing
+    /// tells.
+    fn other_topic(
+        &self,
+        dir: &Path,
+        id: &TopicPartition,
+        topic: TopicId,
+    ) -> Result<Option<TopicId>, LogError> {
+        let found = match read_identity(self.store.disk(), dir) {
+            Ok(found) => found.filter(|found| found.topic_partition == *id).map(|found| found.topic_id),
+            // The checkpoint says whose log this is, too.
+            Err(LogError::Damaged { .. }) => checkpoint_owner(self.store.disk(), dir)?,
+            Err(LogError::NewerFormat { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(found.filter(|found| *found != topic))
     }
 
     /// A replica that comes in the place of another one begins with an empty folder. What a lost one has left may be whole in part, and is
@@ -253,16 +308,26 @@ impl Opener {
         Ok(())
     }
 
-    /// Removes a partition's folder, and what was set aside of it. Blocks.
+    /// Removes a partition's folder, and what was set aside of it. What belongs to another topic of the same name stays: one that was
+    /// made since, and that this node knew of before it was started with older metadata. Blocks.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) fn delete(&self, id: &TopicPartition, unique: &str) -> Result<(), LogError> {
+    pub(crate) fn delete(&self, id: &TopicPartition, topic: TopicId) -> Result<(), LogError> {
         let (disk, dir) = (self.store.disk(), self.dir(id));
         for aside in aside_of(disk, &dir)? {
-            disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
+            if self.other_topic(&aside, id, topic)?.is_none() {
+                disk.remove_dir(&aside).map_err(|error| LogError::io("remove", &aside, error))?;
+            }
         }
-        delete_partition(disk, &dir, unique)
+        if !disk.exists(&dir).map_err(|error| LogError::io("look for", &dir, error))? {
+            return Ok(());
+        }
+        if let Some(found) = self.other_topic(&dir, id, topic)? {
+            tracing::info!(partition = %id, %topic, %found, "the folder stays: it is that of another topic of this name");
+            return Ok(());
+        }
+        delete_partition(disk, &dir, &topic.to_string())
     }
 
     /// Removes the folders of partitions that this node is not to have any more: of topics that were deleted, and of those that moved
@@ -282,7 +347,7 @@ impl Opener {
                 continue;
             }
             tracing::info!(partition = %id, topic_id = %found.topic_id, "this node has no replica of it any more: its folder is removed");
-            if let Err(error) = self.delete(id, &found.topic_id.to_string()) {
+            if let Err(error) = self.delete(id, found.topic_id) {
                 tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
             }
         }

@@ -21,6 +21,8 @@ pub struct Offline {
     pub(crate) is_lost: bool,
     /// There was no room for what opening writes: it is tried again when there is.
     pub(crate) waits_for_room: bool,
+    /// Its folder is another topic's of the same name, for all that is known: it is tried again with the newest metadata.
+    pub(crate) waits_for_metadata: bool,
 }
 
 /// Why a partition cannot be used here.

@@ -17,6 +17,7 @@ use crate::caller::Caller;
 use crate::deadlines::LOG_START_TIMEOUT;
 use crate::disk::NodeDisk;
 use crate::node::Node;
+use crate::partitions::TopicTable;
 use crate::partitions::failure::AppendFailure;
 use crate::partitions::handle::{Core, Ending, PartitionHandle};
 
@@ -75,6 +76,7 @@ pub(crate) async fn keep_open(node: Arc<Node>) {
     loop {
         time::sleep(REVIVE_INTERVAL).await;
         revive_all(&node).await;
+        open_with_newest_metadata(&node).await;
         if Instant::now() >= open_at && !open_waiting(&node).await {
             open_at = Instant::now() + OPEN_RETRY_INTERVAL;
         }
@@ -187,6 +189,23 @@ async fn open_waiting(node: &Arc<Node>) -> bool {
         }
     }
     true
+}
+
+/// Opens partitions whose folder is that of another topic of the same name, for all that was known when they were to be opened.
+async fn open_with_newest_metadata(node: &Arc<Node>) {
+    let waiting = |topics: &TopicTable| -> Vec<RaftGroup> {
+        let all = topics.iter().flat_map(|topic| {
+            let waiting = topic.offline().filter(|(_, offline)| offline.waits_for_metadata);
+            waiting.map(|(id, _)| RaftGroup { topic: topic.id, partition: id.partition })
+        });
+        all.collect()
+    };
+    if waiting(&node.topics()).is_empty() || node.controller.catch_up(node.now()).await.is_err() {
+        return;
+    }
+    for group in waiting(&node.topics()) {
+        node.controller.open_waiting(group, node.now()).await;
+    }
 }
 
 /// Opens replicas anew that have stopped on a full disk, once there is room. A single replica goes on by itself.
