@@ -1,38 +1,48 @@
 //! Ctrl-C and SIGTERM, for what measures.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use tailrace_cli::failure::Status;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{namespace, server};
 
-/// Ctrl-C, or SIGTERM, ends the sending; the second one ends the program, and the server that it started.
+/// Ctrl-C, or SIGTERM, ends the sending; the second one ends the program, and the server that it started. None that comes after this has
+/// returned is missed.
 pub(super) fn stop_on_interrupt() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    // A run without this thread cannot be ended early, and is as good otherwise.
-    let _ = std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+    // A run that cannot be ended early is as good otherwise.
+    let _ = listen(Arc::clone(&stop));
+    stop
+}
+
+fn listen(stop: Arc<AtomicBool>) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (mut interrupt, mut terminate) = {
+        let _inside = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    let waiting = thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         runtime.block_on(async {
-            let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
             loop {
                 let heard = tokio::select! {
-                    heard = tokio::signal::ctrl_c() => heard.is_ok(),
+                    heard = interrupt.recv() => heard.is_some(),
                     heard = terminate.recv() => heard.is_some(),
                 };
                 if !heard {
                     return;
                 }
-                if flag.swap(true, Ordering::Relaxed) {
+                if stop.swap(true, Ordering::Relaxed) {
                     give_up();
                     std::process::exit(i32::from(Status::Interrupted as u8));
                 }
             }
         });
     });
-    stop
+    waiting.map(drop)
 }
 
 /// For a program that ends at once: kills the server that runs, and removes what was made for it.
