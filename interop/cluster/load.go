@@ -39,6 +39,7 @@ type load struct {
 	others    sync.WaitGroup
 	mu        sync.Mutex
 	progress  map[string]*atomic.Int64
+	claims    claims
 	notes     map[string]int
 }
 

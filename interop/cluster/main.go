@@ -39,7 +39,7 @@ type options struct {
 	faults                        []string
 	failover                      int
 	set                           []string
-	compact                       bool
+	compact, claims               bool
 }
 
 func main() {
@@ -56,6 +56,7 @@ func main() {
 	flag.IntVar(&o.failover, "failover", 0, "kill leaders so many times, and measure")
 	flag.StringVar(&set, "set", "", "settings of the nodes, KEY=VALUE, separated by commas")
 	flag.BoolVar(&o.compact, "compact", false, "the topic of copies is compacted")
+	flag.BoolVar(&o.claims, "claims", false, "topics are created and deleted, too, and porcupine judges the answers")
 	flag.Parse()
 	o.faults = strings.Split(faults, ",")
 	for _, kind := range o.faults {
@@ -173,6 +174,9 @@ func faults(o options, c *cluster, j *judge) error {
 	l.everybodyMoves(recoverMax)
 	h.say("the load ends")
 	l.finish()
+	if o.claims && o.java == "" {
+		j.judgeClaims(&l.claims, filepath.Join(o.state, "claims.html"))
+	}
 	h.say("reading everything")
 	if err := lastRead(l, g); err != nil {
 		j.anomaly("unreadable", "%v", err)
@@ -207,6 +211,11 @@ func startLoad(o options, l *load) error {
 	l.copier(2)
 	l.copiesReader("copies reader", 0)
 	l.copiesReader("short copies reader", 15*time.Second)
+	if o.claims {
+		if err := l.claim(rng); err != nil {
+			return err
+		}
+	}
 	return l.register()
 }
 
