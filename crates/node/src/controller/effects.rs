@@ -12,9 +12,36 @@ use super::ControllerShell;
 use super::log::{self, MetadataError};
 use super::opening::{open_many, verify_reads};
 use crate::cluster::Throttled;
+use crate::disk::NodeDisk;
 use crate::partitions::{
     Core, Ending, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy,
 };
+
+/// Why the metadata log has stopped, where opening it anew may help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// It helps once there is room.
+    NoRoom,
+    /// A damaged index is built again on the way. Damaged records are out of service then, and the other replicas mend them.
+    Damage,
+}
+
+impl StopReason {
+    fn is_of(self, replica: &Replica<NodeDisk>) -> bool {
+        match self {
+            Self::NoRoom => replica.ran_out_of_room(),
+            Self::Damage => replica.halted().is_some() && replica.beyond_repair().is_some(),
+        }
+    }
+
+    /// Of a log that was not even opened. What is wrong with the disk may pass.
+    fn of_opening(error: &MetadataError) -> Self {
+        match error {
+            MetadataError::Log(error) if error.is_no_space() => Self::NoRoom,
+            _ => Self::Damage,
+        }
+    }
+}
 
 impl ControllerShell {
     /// Opens, changes and deletes what `image` has otherwise than the table.
@@ -140,25 +167,31 @@ impl ControllerShell {
         self.open_again(&topic, &handle.id, now).await;
     }
 
-    /// The same for the metadata log, if it has stopped for want of room. What was carried out stays as it is: what is committed does not
-    /// change.
-    pub(crate) async fn reopen_log(&self, now: TimestampMs) {
+    /// The same for the metadata log, if it has stopped for this reason. What was carried out stays as it is: what is committed does not
+    /// change. False if it has not stopped for it.
+    pub(crate) async fn reopen_log(&self, reason: StopReason, now: TimestampMs) -> bool {
         // No command is carried out meanwhile, and nobody closes the log.
         let mut state = self.state.lock().await;
-        let (Some(state), Some(options)) = (state.as_mut(), self.replica.clone()) else { return };
+        let (Some(state), Some(options)) = (state.as_mut(), self.replica.clone()) else { return false };
         let before = self.handle();
-        let ran_out_of_room = |core: &Core| core.as_replica().is_some_and(Replica::ran_out_of_room);
-        let waits = state.log_waits_for_room;
-        if !before.abandon_if(|core| core.map_or(waits, ran_out_of_room)).await {
-            return;
+        let not_opened = state.log_not_opened;
+        let has_stopped = |core: Option<&Core>| match core {
+            Some(core) => core.as_replica().is_some_and(|replica| reason.is_of(replica)),
+            None => not_opened == Some(reason),
+        };
+        if !before.abandon_if(has_stopped).await {
+            return false;
         }
         let opener = self.opener.clone();
         let opened = task::spawn_blocking(move || log::open_replica(&opener, &options, now));
         let opened = match opened.await {
             Ok(opened) => opened,
-            Err(error) => return tracing::error!(%error, "opening the metadata log again panicked"),
+            Err(error) => {
+                tracing::error!(%error, "opening the metadata log again panicked");
+                return true;
+            }
         };
-        state.log_waits_for_room = matches!(&opened, Err(MetadataError::Log(error)) if error.is_no_space());
+        state.log_not_opened = opened.as_ref().err().map(StopReason::of_opening);
         match opened {
             Ok(replica) => {
                 let core = Partition::Replica(Box::new(replica));
@@ -170,6 +203,7 @@ impl ControllerShell {
             }
             Err(error) => tracing::error!(%error, "the metadata log could not be opened anew"),
         }
+        true
     }
 
     /// Opens a partition again for which there was no room, or no metadata new enough. False if it is still offline.

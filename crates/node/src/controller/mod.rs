@@ -26,6 +26,7 @@ use tailrace_records::BatchError;
 use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
+pub(crate) use self::effects::StopReason;
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;
@@ -122,8 +123,8 @@ struct ControllerState {
     applied: Offset,
     /// What is known so far is not used yet.
     hold: Option<Hold>,
-    /// There was no room to open the log anew.
-    log_waits_for_room: bool,
+    /// Why the log could not be opened anew.
+    log_not_opened: Option<StopReason>,
 }
 
 /// Where the metadata have to get before this node does anything by them. Until then they may be older than what it has done by them
@@ -174,7 +175,7 @@ impl ControllerShell {
                 controller,
                 applied,
                 hold,
-                log_waits_for_room: false,
+                log_not_opened: None,
             }))),
             is_held,
             handle: ArcSwap::from_pointee(handle),

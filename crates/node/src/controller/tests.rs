@@ -1,7 +1,9 @@
 //! Producer ids, and metadata that are waited for.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tailrace_env::time::{Duration, Instant};
@@ -115,6 +117,58 @@ async fn what_a_follower_writes_counts_as_dirty() {
     assert!(node.dirty.appended_bytes() > before);
     second.stop().await;
     first.stop().await;
+}
+
+/// The rows of its index are read when a follower is far behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_metadata_log_is_opened_anew_when_its_index_is_damaged() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let cluster = ("cluster.listen", "127.0.0.1:0");
+    let first = start_in(&folders[0], &[("node.id", "1"), cluster]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let second = start_in(&folders[1], &[("node.id", "2"), cluster, ("tailrace.cluster.seeds", &seed)]).await;
+    let settings = [("node.id", "3"), cluster, ("tailrace.cluster.seeds", &*seed)];
+    let third = start_in(&folders[2], &settings).await;
+    third.node().controller.catch_up(third.node().now()).await.unwrap();
+    third.stop().await;
+    let node = first.node();
+    let make = async |number: u8| {
+        let create = CreateTopic::with_defaults(
+            &format!("t-{number}"),
+            TopicId([number; 16]),
+            node.now(),
+            Requester::Client,
+        );
+        let made = node.controller.execute(Caller::internal(), Command::CreateTopic(create), node.now());
+        made.await.unwrap();
+    };
+    for number in 1..=200 {
+        make(number).await;
+    }
+    let before = node.controller.handle();
+    let folder = folders[0].path().join("data").join(before.id.to_string());
+    let is_index = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "index");
+    let indexes = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(is_index);
+    for index in indexes {
+        let mut rows = fs::read(&index).unwrap();
+        rows.iter_mut().for_each(|byte| *byte = !*byte);
+        fs::write(index, rows).unwrap();
+    }
+
+    let third = start_in(&folders[2], &settings).await;
+    let until = Instant::now() + Duration::from_secs(60);
+    while Arc::ptr_eq(&before, &node.controller.handle()) {
+        assert!(Instant::now() < until, "halted: {:?}", before.halted());
+        time::sleep(Duration::from_millis(100)).await;
+    }
+    for running in [&first, &second, &third] {
+        let node = running.node();
+        node.controller.catch_up(node.now()).await.unwrap();
+        assert!(node.image().topic_by_id(TopicId([200; 16])).is_some());
+    }
+    for running in [third, second, first] {
+        running.stop().await;
+    }
 }
 
 /// Where there is no controller for the moment, somebody else may have more patience.

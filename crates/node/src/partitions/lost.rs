@@ -9,7 +9,7 @@ use tailrace_metadata::Command;
 use tailrace_types::{RaftGroup, ReplicaId, TopicPartition};
 
 use crate::caller::Caller;
-use crate::controller::CommandError;
+use crate::controller::{self, CommandError, StopReason};
 use crate::node::Node;
 use crate::partitions::handle::PartitionHandle;
 use crate::partitions::table::PartitionSlot;
@@ -99,8 +99,9 @@ async fn replace(node: &Arc<Node>, tried: &mut Tried) {
     if node.links.peers().is_none() {
         return;
     }
-    let lost = find(node).await;
     let now = Instant::now();
+    reopen_metadata(node, tried, now).await;
+    let lost = find(node).await;
     for lost in &lost {
         let attempt = tried.0.entry(lost.group).or_insert_with(|| Attempt::new(lost.replica, now));
         attempt.see(lost.replica, now);
@@ -116,6 +117,17 @@ async fn replace(node: &Arc<Node>, tried: &mut Tried) {
             let is_given_up = ask(node, &lost).await;
             attempt.note(is_given_up, now);
         }
+    }
+}
+
+/// Nobody could put another replica in the place of the metadata log's: it is opened anew, ever more seldom if that does not help.
+async fn reopen_metadata(node: &Arc<Node>, tried: &mut Tried, now: Instant) {
+    let handle = node.controller.handle();
+    let Some(replica) = handle.replica().filter(|_| handle.is_halted()) else { return };
+    let attempt = tried.0.entry(controller::GROUP).or_insert_with(|| Attempt::new(replica, now));
+    attempt.see(replica, now);
+    if now >= attempt.ask_at && node.controller.reopen_log(StopReason::Damage, node.now()).await {
+        attempt.note(true, now);
     }
 }
 

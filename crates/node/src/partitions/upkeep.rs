@@ -14,6 +14,7 @@ use tailrace_replication::{AppendError, Durability};
 use tailrace_types::{LogEnd, Offset, RaftGroup};
 
 use crate::caller::Caller;
+use crate::controller::StopReason;
 use crate::deadlines::LOG_START_TIMEOUT;
 use crate::disk::NodeDisk;
 use crate::node::Node;
@@ -222,7 +223,7 @@ async fn revive_all(node: &Arc<Node>) {
         }
     }
     if node.controller.handle().is_halted() {
-        node.controller.reopen_log(node.now()).await;
+        node.controller.reopen_log(StopReason::NoRoom, node.now()).await;
     }
 }
 

@@ -141,7 +141,11 @@ fn scrub(
     }
     for target in log.scrub_targets() {
         let before = shared.lock().progress.bytes_done;
-        match log.scrub(&target, pace)? {
+        let scrubbed = log.scrub(&target, pace);
+        if handle.is_over() {
+            return Ok(());
+        }
+        match scrubbed? {
             Scrubbed::Sound | Scrubbed::Gone => {}
             Scrubbed::Damaged { log, index } => {
                 log.iter().chain(&index).for_each(|damage| note(shared, node, handle, damage));
@@ -186,5 +190,59 @@ fn remember(shared: &Shared, handle: &PartitionHandle, damage: &Damage) {
             position: damage.position,
             reason: damage.reason.clone(),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tailrace_metadata::{Command, CreateTopic, Requester, TopicRef};
+    use tailrace_records::{BatchBuilder, BatchOptions, Validated};
+    use tailrace_types::TopicId;
+
+    use super::*;
+    use crate::caller::Caller;
+    use crate::partitions::append;
+    use crate::taps::WantedBy;
+    use crate::testing::start_in;
+
+    /// A round of the scrubber may have begun with it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_topic_that_is_deleted_meanwhile_is_not_damaged() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let running = start_in(&folder, &[]).await;
+        let (node, id) = (running.node(), TopicId([1; 16]));
+        let configs = vec![("internal.segment.bytes".to_owned(), Some("1".to_owned()))];
+        let create = CreateTopic::with_defaults("t", id, node.now(), Requester::Client);
+        let create = Command::CreateTopic(CreateTopic { configs, ..create });
+        node.controller.execute(Caller::internal(), create, node.now()).await.unwrap();
+        let topic = node.topics().by_name("t").unwrap();
+        for value in ["one", "two", "three"] {
+            let mut builder = BatchBuilder::new(BatchOptions::default());
+            builder.push(node.now(), None, Some(value.as_bytes()), &[]).unwrap();
+            let (header, bytes) = builder.build_with_header();
+            let (handle, batch) = (topic.here(0).unwrap(), Validated { header, bytes });
+            append(node, Caller::internal(), handle, batch, node.now(), WantedBy::NOBODY).await.unwrap();
+        }
+        drop(topic);
+        running.stop().await;
+
+        // Its segments are not open yet.
+        let running = start_in(&folder, &[]).await;
+        let node = running.node();
+        let handle = Arc::clone(node.topics().by_name("t").unwrap().here(0).unwrap());
+        let targets = handle.reader.log().scrub_targets();
+        assert!(targets.len() >= 3);
+        let delete = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
+        node.controller.execute(Caller::internal(), delete, node.now()).await.unwrap();
+        let shared = Shared::default();
+        let node = Arc::clone(node);
+        let found = tailrace_env::task::spawn_blocking(move || {
+            scrub(&shared, &node, &handle, &mut Limited::new(&shared, &node, None, "")).unwrap();
+            let found = std::mem::take(&mut shared.lock().progress.found);
+            found
+        });
+        let found = found.await.unwrap();
+        assert!(found.is_empty(), "{found:?}");
+        running.stop().await;
     }
 }

@@ -387,6 +387,11 @@ impl PartitionHandle {
         self.marks_moved();
     }
 
+    /// True if the partition was deleted, or goes on elsewhere, or under another handle: its files may be gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.sleep.is_gone() && self.panic.get().is_none()
+    }
+
     /// Why writing has stopped. Somebody who writes at this moment keeps the reason back until the next look.
     pub(crate) fn halted(&self) -> Option<String> {
         if let Some(panic) = self.panic.get() {
