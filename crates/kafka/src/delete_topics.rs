@@ -32,8 +32,13 @@ enum Target {
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     let caller = context.caller_within_ms(request.timeout_ms);
     let wanted = if context.version() >= IDS_FROM { request.topics } else { by_name(request.topic_names) };
-    let image = context.node().image();
-    let targets: Vec<Target> = wanted.iter().map(|topic| target(&image, topic)).collect();
+    let targets = match targets(&context, &wanted).await {
+        Ok(targets) => targets,
+        Err(refusal) => {
+            let responses = wanted.into_iter().map(|topic| refused(topic, refusal.clone())).collect();
+            return DeleteTopicsResponse { responses, ..Default::default() };
+        }
+    };
     let mut times: HashMap<Target, usize> = HashMap::new();
     for target in &targets {
         *times.entry(target.clone()).or_default() += 1;
@@ -43,7 +48,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
         // What comes several times is answered once, and not deleted at all.
         let outcome = match times.remove(&target) {
             None => continue,
-            Some(count) => delete(&context, target, count, &caller).await,
+            Some(count) => delete(&context, target, topic.name.is_some(), count, &caller).await,
         };
         responses.push(match outcome {
             Ok((name, id)) => DeletableTopicResult { name: Some(name), topic_id: id.0, ..Default::default() },
@@ -55,6 +60,18 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
 
 fn by_name(names: Vec<String>) -> Vec<DeleteTopicState> {
     names.into_iter().map(|name| DeleteTopicState { name: Some(name), ..Default::default() }).collect()
+}
+
+/// What the topics are that are wanted. This node may know old metadata: it is sure that there is no such topic before it says so.
+async fn targets(context: &Context, wanted: &[DeleteTopicState]) -> Result<Vec<Target>, Refusal> {
+    let node = context.node();
+    let by_image = |image: &MetadataImage| wanted.iter().map(|topic| target(image, topic)).collect();
+    let targets: Vec<Target> = by_image(&node.image());
+    if !targets.iter().any(|target| matches!(target, Target::UnknownName(_) | Target::UnknownId(_))) {
+        return Ok(targets);
+    }
+    node.catch_up().await?;
+    Ok(by_image(&node.image()))
 }
 
 /// A topic's name and its id are the same target.
@@ -75,6 +92,7 @@ fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
 async fn delete(
     context: &Context,
     target: Target,
+    is_named: bool,
     count: usize,
     caller: &Caller,
 ) -> Result<(String, TopicId), Refusal> {
@@ -82,22 +100,44 @@ async fn delete(
         Target::Both => Err(Refusal::invalid_request("You may not specify both topic name and topic id.")),
         Target::Neither => Err(Refusal::invalid_request("Neither topic name nor id were specified.")),
         _ if count > 1 => Err(Refusal::invalid_request("Duplicate topic name.")),
-        Target::UnknownName(name) => {
-            let message = format!("The topic '{name}' does not exist.");
-            Err(Refusal::new(ErrorCode::UnknownTopicOrPartition, message))
-        }
+        Target::UnknownName(name) => Err(unknown(&name)),
         Target::UnknownId(id) => {
             Err(Refusal::new(ErrorCode::UnknownTopicId, format!("There is no topic with the id {id}.")))
         }
-        Target::Topic { id, name } => {
-            in_time(caller)?;
-            let command = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
-            match context.command(caller, command, Mode::CarryOut).await {
-                Ok(_) => Ok((name, id)),
-                Err(refusal) => Err(for_version(refusal, context.version())),
-            }
-        }
+        Target::Topic { id, name } if is_named => delete_named(context, id, name, caller).await,
+        Target::Topic { id, name } => delete_by_id(context, id, caller).await.map(|()| (name, id)),
     }
+}
+
+/// `id` is what the topic is known by here, and may be that of an earlier one.
+async fn delete_named(
+    context: &Context,
+    mut id: TopicId,
+    name: String,
+    caller: &Caller,
+) -> Result<(String, TopicId), Refusal> {
+    loop {
+        match delete_by_id(context, id, caller).await {
+            Ok(()) => return Ok((name, id)),
+            Err(refusal) if refusal.code == ErrorCode::UnknownTopicId => {}
+            Err(refusal) => return Err(refusal),
+        }
+        context.node().catch_up().await?;
+        id = context.node().image().topic(&name).map(|topic| topic.id).ok_or_else(|| unknown(&name))?;
+    }
+}
+
+async fn delete_by_id(context: &Context, id: TopicId, caller: &Caller) -> Result<(), Refusal> {
+    in_time(caller)?;
+    let command = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
+    match context.command(caller, command, Mode::CarryOut).await {
+        Ok(_) => Ok(()),
+        Err(refusal) => Err(for_version(refusal, context.version())),
+    }
+}
+
+fn unknown(name: &str) -> Refusal {
+    Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist."))
 }
 
 fn for_version(refusal: Refusal, version: i16) -> Refusal {

@@ -302,6 +302,7 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
         CommandError::Refused(error) => control_code(error),
         CommandError::Append(_) | CommandError::Metadata(_) => ErrorCode::KafkaStorageError,
         CommandError::Panicked => ErrorCode::UnknownServerError,
+        CommandError::OutcomeUnknown => ErrorCode::RequestTimedOut,
         // Clients look for the controller again and retry.
         CommandError::NotController | CommandError::Stopping => ErrorCode::NotController,
     }

@@ -23,8 +23,10 @@ pub enum Outcome {
     },
     /// It was refused.
     Refused(RemoteControlError),
-    /// The node asked is not the controller, or is not any more.
+    /// The node asked is not the controller. Nothing changed.
     NotController,
+    /// It is not any more, or does not hear from a majority. The command may be carried out all the same.
+    Unknown,
     /// The metadata log cannot be written.
     Failed(String),
 }
@@ -42,6 +44,7 @@ impl Outcome {
             }
             Self::Refused(error) => Err(CommandError::Refused(error.into())),
             Self::NotController => Err(CommandError::NotController),
+            Self::Unknown => Err(CommandError::OutcomeUnknown),
             Self::Failed(reason) => Err(CommandError::Append(reason)),
         }
     }

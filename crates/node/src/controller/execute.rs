@@ -11,13 +11,22 @@ use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
-use crate::ask::{Execute, ask};
+use crate::ask::{Execute, PeerError, RequestError, ask};
 use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::retry::Pauses;
 
 /// Between two looks for a controller.
 const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
+
+/// What a client asked for may not happen twice: somebody else may have undone it in between. Nodes ask for what they need, as often as
+/// they have to.
+fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
+    match caller.principal() {
+        Principal::Internal | Principal::Node(_) => true,
+        _ => matches!(command, Command::AllocateProducerIds | Command::Barrier),
+    }
+}
 
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
@@ -64,8 +73,12 @@ impl ControllerShell {
                 Some(_) => self.execute_here(command.clone(), now).await,
                 None => self.execute_elsewhere(caller, command).await,
             };
-            let is_missed = matches!(outcome, Err(CommandError::NotController)) && !self.is_alone();
-            if !is_missed || !looks.pause().await {
+            let is_missed = match &outcome {
+                Err(CommandError::NotController) => true,
+                Err(CommandError::OutcomeUnknown) => may_be_repeated(caller, command),
+                _ => false,
+            };
+            if !is_missed || self.is_alone() || !looks.pause().await {
                 return outcome;
             }
         }
@@ -81,12 +94,17 @@ impl ControllerShell {
         let node = leader.replica.node();
         let outcome = ask(links, caller, node, Execute(command.clone())).await.map_err(|error| {
             tracing::debug!(%node, %error, "a command could not be passed on");
-            CommandError::NotController
+            match error {
+                PeerError::TimedOut(_)
+                | PeerError::Disconnected(_)
+                | PeerError::Answer(RequestError::Failed(_)) => CommandError::OutcomeUnknown,
+                _ => CommandError::NotController,
+            }
         })?;
         let (records, end) = outcome.into_records()?;
         match time::timeout(COMMAND_TIMEOUT, self.applied_upto(end)).await {
             Ok(()) => Ok(Executed { records, image: self.image(), end }),
-            Err(_) => Err(CommandError::NotController),
+            Err(_) => Err(CommandError::OutcomeUnknown),
         }
     }
 
@@ -99,14 +117,21 @@ impl ControllerShell {
         if self.is_alone() {
             return Ok(());
         }
+        self.catch_up_by(self.executed(Caller::internal(), Command::Barrier, now)).await
+    }
+
+    /// By a barrier of one's own, or somebody else's that began after this was called: they pass one after the other.
+    pub(super) async fn catch_up_by(
+        &self,
+        barrier: impl Future<Output = Result<Executed, CommandError>>,
+    ) -> Result<(), CommandError> {
         let asked = Instant::now();
         let mut last = self.caught_up.lock().await;
-        // Somebody else began after this was called, and has what he waited for.
         if last.is_some_and(|began| began >= asked) {
             return Ok(());
         }
         let began = Instant::now();
-        self.executed(Caller::internal(), Command::Barrier, now).await?;
+        barrier.await?;
         *last = Some(began);
         self.opener.is_up_to_date.store(true, Ordering::Release);
         Ok(())

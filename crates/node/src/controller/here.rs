@@ -9,7 +9,7 @@ use tailrace_env::sync::{Notify, OwnedMutexGuard, watch};
 use tailrace_metadata::{ApplyError, Command, Controller, MetadataRecord};
 use tailrace_replication::Appended;
 use tailrace_replication::raft::Barrier;
-use tailrace_types::{HighWatermark, Offset, TimestampMs};
+use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
 use super::log::{self, Change, MetadataError};
 use super::{CommandError, ControllerShell, ControllerState, Executed};
@@ -36,17 +36,48 @@ impl ControllerShell {
         }
         let until = Instant::now() + COMMAND_TIMEOUT;
         let mut guard = self.turn(until).await?;
-        self.settle(&mut guard, now, until).await?;
-        let (guard, planned) = self.plan_and_append(guard, command, now).await?;
-        let (records, awaited) = planned?;
-        let mut guard = guard;
-        if let Some(awaited) = awaited {
-            self.committed(awaited, until).await?;
+        let epoch = self.settle(&mut guard, now, until).await?;
+        let (mut guard, planned) = self.plan_and_append(guard, command, now).await?;
+        let (records, awaited) = match planned {
+            Ok(planned) => planned,
+            Err(refusal @ CommandError::Refused(_)) => {
+                drop(guard);
+                self.confirm(epoch, now, until).await?;
+                return Err(refusal);
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(awaited) = &awaited {
+            self.committed(*awaited, until).await?;
+            self.apply_committed(&mut guard, now).await?;
         }
-        self.apply_committed(&mut guard, now).await?;
         // Still under the controller's lock: effects happened in the order of their commands.
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
-        Ok(Executed { records, image: state.controller.image(), end: state.applied })
+        let executed = Executed { records, image: state.controller.image(), end: state.applied };
+        drop(guard);
+        if awaited.is_none() {
+            self.confirm(epoch, now, until).await?;
+        }
+        Ok(executed)
+    }
+
+    /// For an answer without a record: another node may lead the metadata log already, and have carried out what this one does not know.
+    /// Waits until a majority has confirmed that this node has led it since `epoch` began.
+    async fn confirm(
+        &self,
+        epoch: LeaderEpoch,
+        now: TimestampMs,
+        until: Instant,
+    ) -> Result<(), CommandError> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let caught_up = time::timeout_at(until, self.catch_up_by(self.barrier_here(now))).await;
+        caught_up.map_err(|_| CommandError::NotController)??;
+        match self.handle().leads() {
+            Some(leads) if leads == epoch => Ok(()),
+            _ => Err(CommandError::NotController),
+        }
     }
 
     /// Waits until no other command is being carried out. Where each of those before may wait for a majority, that is
@@ -78,14 +109,26 @@ impl ControllerShell {
         Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
     }
 
-    /// Commands are planned against all that is in the log: also what nobody waited for to the end.
-    async fn settle(&self, guard: &mut Guard, now: TimestampMs, until: Instant) -> Result<(), CommandError> {
+    /// Commands are planned against all that is in the log: also what nobody waited for to the end. Returns the epoch in which this node
+    /// leads it.
+    async fn settle(
+        &self,
+        guard: &mut Guard,
+        now: TimestampMs,
+        until: Instant,
+    ) -> Result<LeaderEpoch, CommandError> {
         let handle = self.handle();
         let epoch = handle.leads().ok_or(CommandError::NotController)?;
         let end = handle.reader.log_end().offset();
         let last = handle.reader.log().epoch_at(end.plus(-1)).unwrap_or(epoch);
-        self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }, until).await?;
-        self.apply_committed(guard, now).await
+        let committed = self.committed(Awaited { at: HighWatermark(end.get()), epoch: last }, until).await;
+        committed.map_err(|error| match error {
+            // Of what was there before.
+            CommandError::OutcomeUnknown => CommandError::NotController,
+            error => error,
+        })?;
+        self.apply_committed(guard, now).await?;
+        Ok(epoch)
     }
 
     pub(super) async fn committed(&self, awaited: Awaited, until: Instant) -> Result<(), CommandError> {
@@ -93,7 +136,7 @@ impl ControllerShell {
         match time::timeout_at(until, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
             Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
-            Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::NotController),
+            Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::OutcomeUnknown),
         }
     }
 

@@ -39,15 +39,18 @@ pub enum CommandError {
     /// The controller refused it. Nothing changed.
     #[error(transparent)]
     Refused(#[from] ControlError),
-    /// The metadata log could not be written. Nothing changed.
+    /// The metadata log could not be written. If it stopped after that had begun, the command may be carried out all the same.
     #[error("the metadata log cannot be written: {0}")]
     Append(String),
     /// The metadata log could not be read.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
-    /// Another node is the controller, or none is, or it has changed meanwhile. The command may be carried out all the same.
+    /// Another node is the controller, or none is. Nothing changed.
     #[error("no controller has taken the command")]
     NotController,
+    /// The controller died, or was deposed, or does not answer. The command may be carried out all the same.
+    #[error("the controller may have taken the command, and has not said what became of it")]
+    OutcomeUnknown,
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
@@ -113,7 +116,7 @@ pub(crate) struct ControllerShell {
     changes: watch::Sender<u64>,
     /// One past the last record that was carried out here.
     applied: watch::Sender<Offset>,
-    /// When somebody last began to wait for the newest metadata and got them.
+    /// When somebody last began to wait for the newest metadata and got them. Held meanwhile.
     caught_up: Mutex<Option<Instant>>,
 }
 

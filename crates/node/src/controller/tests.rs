@@ -190,6 +190,41 @@ async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
     second.stop().await;
 }
 
+/// Another one may have been elected, which deletes the topic that this one knows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_may_be_deposed_refuses_nothing_and_does_not_say_that_it_did_nothing() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let cluster = ("cluster.listen", "127.0.0.1:0");
+    let first = start_in(&folders[0], &[("node.id", "1"), cluster]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let second = start_in(&folders[1], &[("node.id", "2"), cluster, ("tailrace.cluster.seeds", &seed)]).await;
+    let third = start_in(&folders[2], &[("node.id", "3"), cluster, ("tailrace.cluster.seeds", &seed)]).await;
+    let node = first.node();
+    let until = Instant::now() + Duration::from_secs(60);
+    let voters = async || node.controller.handle().members().await.map(|members| members.voters.len());
+    while voters().await != Some(3) {
+        assert!(Instant::now() < until, "all three are to vote");
+        time::sleep(Duration::from_millis(20)).await;
+    }
+    let client = Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)));
+    let create = async |name: &str, id: u8, patience: Duration| {
+        let create = CreateTopic::with_defaults(name, TopicId([id; 16]), node.now(), Requester::Client);
+        let caller = client.within(patience);
+        node.controller.executed(&caller, Command::CreateTopic(create), node.now()).await
+    };
+    create("known", 1, COMMAND_TIMEOUT).await.unwrap();
+    let again = create("known", 2, COMMAND_TIMEOUT).await;
+    assert!(matches!(again, Err(CommandError::Refused(_))), "a majority confirms it");
+    join!(second.stop(), third.stop());
+
+    assert!(node.controller.handle().leads().is_some());
+    let (again, other) =
+        join!(create("known", 3, Duration::from_millis(200)), create("other", 4, Duration::from_millis(200)));
+    assert!(matches!(again, Err(CommandError::NotController)), "{:?}", again.err());
+    assert!(matches!(other, Err(CommandError::OutcomeUnknown)), "{:?}", other.err());
+    first.stop().await;
+}
+
 /// In a cluster, where those before it may wait for a majority each. A node that is alone has its disk to wait for, and
 /// nobody else to ask.
 #[tokio::test(flavor = "multi_thread")]

@@ -238,8 +238,7 @@ mod tests {
         let node = Arc::clone(node);
         let found = tailrace_env::task::spawn_blocking(move || {
             scrub(&shared, &node, &handle, &mut Limited::new(&shared, &node, None, "")).unwrap();
-            let found = std::mem::take(&mut shared.lock().progress.found);
-            found
+            std::mem::take(&mut shared.lock().progress.found)
         });
         let found = found.await.unwrap();
         assert!(found.is_empty(), "{found:?}");

@@ -113,6 +113,10 @@ pub(super) struct History {
     acceptances: u64,
     /// Offsets of the output that another share group may have accepted since it was last deleted.
     successor: BTreeSet<i64>,
+    /// Of each topic of the name that comes again: what was acknowledged, as long as nobody asked to delete it.
+    again: BTreeMap<[u8; 16], Vec<String>>,
+    /// Those of them that somebody asked to delete.
+    doomed: BTreeSet<[u8; 16]>,
     /// What the processor did with its position.
     pub(super) copies: Copies,
     /// How often what happened.
@@ -346,6 +350,26 @@ impl History {
             first.map(|first| (first..).find(|offset| !has(*offset)).unwrap_or(first))
         };
         [run(&|offset| self.accepted.contains_key(&offset)), run(&|offset| self.successor.contains(&offset))]
+    }
+
+    /// A record of a topic that comes again was acknowledged.
+    pub(super) fn stored_again(&mut self, topic: [u8; 16], value: String) {
+        self.again.entry(topic).or_default().push(value);
+    }
+
+    /// Somebody asks to delete a topic that comes again.
+    pub(super) fn dooms(&mut self, topic: [u8; 16]) {
+        self.doomed.insert(topic);
+        self.again.remove(&topic);
+    }
+
+    pub(super) fn is_doomed(&self, topic: [u8; 16]) -> bool {
+        self.doomed.contains(&topic)
+    }
+
+    /// What was acknowledged of topics that nobody asked to delete.
+    pub(super) fn again(&self) -> &BTreeMap<[u8; 16], Vec<String>> {
+        &self.again
     }
 
     /// How many partitions somebody owns.

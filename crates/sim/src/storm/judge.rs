@@ -119,6 +119,7 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
     if let Some(anomaly) = history.anomaly() {
         return Err(anomaly.to_owned());
     }
+    judge_again(computers, history)?;
     let mut logs = BTreeMap::new();
     for (topic, number) in all_partitions() {
         let id = topic_partition(topic, PartitionId(number));
@@ -232,6 +233,26 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
             log.batches.push(Held { base, seen, is_visible });
         }
     }
+}
+
+/// A topic that nobody asked to delete is there, with all that was acknowledged.
+fn judge_again(computers: &[Computer], history: &History) -> Result<(), String> {
+    for (id, acknowledged) in history.again() {
+        let stored = |computer: &Computer| {
+            let topic = computer.node()?.topics().by_id(*id)?;
+            let partition = topic.here(0).ok()?;
+            let log = computer.machine().enter(|| content(partition, Keeps::All)).ok()?;
+            Some(log.batches.into_iter().map(|held| held.seen.value).collect::<BTreeSet<_>>())
+        };
+        let all: Vec<BTreeSet<_>> = computers.iter().filter_map(stored).collect();
+        let is_there = |value: &&String| all.iter().any(|values| values.contains(*value));
+        let missing: Vec<_> = acknowledged.iter().filter(|value| !is_there(value)).collect();
+        if !missing.is_empty() {
+            let what = format!("of a topic that was made again, {missing:?} were acknowledged, and are gone");
+            return Err(format!("{what}; {} of {} replicas are there", all.len(), computers.len()));
+        }
+    }
+    Ok(())
 }
 
 /// What was offered at a node's face, by producers and by publishers: each batch lies where it was acknowledged, and only there.

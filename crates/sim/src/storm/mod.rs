@@ -54,7 +54,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
 /// What happens in many runs, and must have happened in some of them.
-pub const RARE: [&str; 59] = [
+pub const RARE: [&str; 61] = [
     "a batch was acknowledged",
     "a batch was refused",
     "a classic group was rebalanced",
@@ -90,6 +90,8 @@ pub const RARE: [&str; 59] = [
     "a request had no answer",
     "a request was answered",
     "a share group was deleted",
+    "a topic was deleted",
+    "a topic was made",
     "a transaction was aborted",
     "a transaction was committed",
     "a transactional batch was refused",

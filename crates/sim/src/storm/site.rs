@@ -30,6 +30,9 @@ pub(super) const OLD_TOPIC: &str = "old";
 /// The topic that is compacted.
 pub(super) const COMPACTED_TOPIC: &str = "compacted";
 
+/// The topic that is deleted and made again, by a client.
+pub(super) const AGAIN_TOPIC: &str = "again";
+
 /// Partitions of the data.
 pub(super) const DATA_PARTITIONS: usize = 2;
 

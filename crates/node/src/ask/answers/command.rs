@@ -24,6 +24,7 @@ impl Answers for Execute {
                 Outcome::Refused(RemoteControlError::from(&error))
             }
             Err(CommandError::NotController | CommandError::Stopping) => Outcome::NotController,
+            Err(CommandError::OutcomeUnknown) => Outcome::Unknown,
             Err(error) => Outcome::Failed(error.to_string()),
         }
     }

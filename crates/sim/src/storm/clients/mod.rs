@@ -1,5 +1,6 @@
 //! Who uses a cluster: writers at a node's face, and clients that speak Kafka's protocol or NATS to whichever node they reach.
 
+mod again;
 mod asker;
 mod classic;
 mod client;
@@ -101,6 +102,7 @@ pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     }
     task::spawn(remover::remove_readers(client(), number()));
     task::spawn(remover::remove_workers(client()));
+    task::spawn(again::run(client(), number(), site.computers.len()));
     task::spawn(onlooker::run(client()));
     task::spawn(operator::run(client(), nodes));
     task::spawn(processor::run(client(), protocol()));
