@@ -9,7 +9,7 @@
 # --java: Kafka's own system-test clients are the load instead: VerifiableProducer, VerifiableConsumer of both protocols,
 # VerifiableShareConsumer and TransactionalMessageCopier, killed and started again while nodes are, too.
 # --claims: clients create and delete topics as well, and count epochs of producers up; porcupine judges whether the answers are
-# linearizable. They are not yet: docs/simulation.md says where.
+# linearizable.
 # --compact: what is copied in transactions goes to a compacted topic.
 # --faults: kill kill2 killall stop stop2 term rolling cut oneway deaf mute isolate split refuse reset delay; disk, which has to
 # mount; rot, which flips bytes in files of one node at a time and waits until it is whole again. --failover kills the leader of a partition so many times; the time until the next acknowledged write is to be below 2 s.

@@ -302,6 +302,33 @@ async fn the_folder_of_a_later_topic_of_the_name_stays() {
     running.stop().await;
 }
 
+/// A node that was started with old metadata may have deleted the partition before.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_without_a_folder_is_lost_only_by_the_newest_metadata() {
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let first = start_in(&folders[0], &[("node.id", "1"), ("cluster.listen", "127.0.0.1:0")]).await;
+    let seed = first.addresses().unwrap().cluster.unwrap().to_string();
+    let own = [("node.id", "2"), ("cluster.listen", "127.0.0.1:0"), ("tailrace.cluster.seeds", &seed)];
+    let second = start_in(&folders[1], &own).await;
+    let (node, id) = (second.node(), TopicPartition::new(TopicName::new("t").unwrap(), PartitionId(0)));
+    let create = CreateTopic::with_defaults("t", TopicId([1; 16]), node.now(), Requester::Client);
+    let create = Command::CreateTopic(CreateTopic { replication_factor: 2, ..create });
+    node.controller.execute(Caller::internal(), create, node.now()).await.unwrap();
+    let (topic, opener) = (Arc::clone(&node.topics().by_name("t").unwrap().image), &node.controller.opener);
+    fs::remove_dir_all(opener.dir(&id)).unwrap();
+    for (is_up_to_date, is_lost) in [(false, false), (true, true)] {
+        opener.is_up_to_date.store(is_up_to_date, Ordering::Release);
+        match opener.open(&topic, &id, node.image().broker(), node.now()) {
+            PartitionSlot::Offline(offline) => {
+                assert_eq!((offline.is_lost, offline.waits_for_metadata), (is_lost, !is_lost));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    second.stop().await;
+    first.stop().await;
+}
+
 /// A node was killed between the deletion of a topic and that of its folder, and another one was made under its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_folder_of_a_deleted_topic_of_the_name_gives_way() {
@@ -311,17 +338,17 @@ async fn the_folder_of_a_deleted_topic_of_the_name_gives_way() {
     let [earlier_folder, later_folder] = [&earlier, &last].map(|running| running.node().data_dir.join("t-0"));
     earlier.stop().await;
     last.stop().await;
-    std::fs::remove_dir_all(&later_folder).unwrap();
-    std::fs::rename(earlier_folder, &later_folder).unwrap();
+    fs::remove_dir_all(&later_folder).unwrap();
+    fs::rename(earlier_folder, &later_folder).unwrap();
     // Something that could be missed.
-    std::fs::write(later_folder.join("00000000000000000000.log"), [0; 100]).unwrap();
+    fs::write(later_folder.join("00000000000000000000.log"), [0; 100]).unwrap();
 
     let running = start_in(&folders[1], &[]).await;
     let node = running.node();
     assert!(node.topics().by_name("t").unwrap().here(0).is_ok());
     let found = read_identity(node.controller.opener.store.disk(), &later_folder).unwrap();
     assert_eq!(found.map(|found| found.topic_id), Some(later));
-    let names = std::fs::read_dir(&node.data_dir).unwrap();
+    let names = fs::read_dir(&node.data_dir).unwrap();
     let kept = names.filter(|entry| {
         entry.as_ref().is_ok_and(|entry| entry.file_name().to_string_lossy().ends_with(".damaged"))
     });

@@ -45,6 +45,9 @@ pub(crate) enum OpenError {
     /// Removed by hand, above all.
     #[error("{} of replica {replica} is gone", .dir.display())]
     Gone { dir: PathBuf, replica: ReplicaId },
+    /// The same where the metadata that this node knows may be old: the partition may have been deleted here, and its folder with it.
+    #[error("{} of replica {replica} is not there: the newer metadata tell whether it is still wanted", .dir.display())]
+    NotThere { dir: PathBuf, replica: ReplicaId },
     /// Copied from another node, above all.
     #[error(
         "{} belongs to replica {found} of node {}, expected {expected}: remove the folder, and start again, if the replica is to \
@@ -74,7 +77,7 @@ impl OpenError {
     }
 
     fn waits_for_metadata(&self) -> bool {
-        matches!(self, Self::OtherTopic { .. })
+        matches!(self, Self::OtherTopic { .. } | Self::NotThere { .. })
     }
 }
 
@@ -149,7 +152,7 @@ impl Opener {
             }
             Err(error) => {
                 match &error {
-                    OpenError::Later { .. } | OpenError::OtherTopic { .. } => {
+                    OpenError::Later { .. } | OpenError::OtherTopic { .. } | OpenError::NotThere { .. } => {
                         tracing::info!(partition = %id, reason = %error, "the partition waits")
                     }
                     error => tracing::error!(partition = %id, %error, "the partition is offline"),
@@ -205,7 +208,12 @@ impl Opener {
         self.make_way_for_topic(&identity, now)?;
         let (config, policy) = (log_config(&topic.config, broker, id), policy(&topic.config, broker));
         let group = RaftGroup { topic: topic.id, partition: id.partition };
-        let before = self.owner_before(group, &dir, replica.as_ref())?;
+        let before = self.owner_before(group, &dir, replica.as_ref()).map_err(|error| match error {
+            OpenError::Gone { dir, replica } if !self.is_up_to_date.load(Ordering::Acquire) => {
+                OpenError::NotThere { dir, replica }
+            }
+            error => error,
+        })?;
         // A partition that has had several replicas keeps its votes, also when this one is the last.
         let replica = replica.or_else(|| before.map(|before| replica_options(broker, before, vec![before])));
         let (core, recovery) = match replica {

@@ -21,7 +21,7 @@ pub struct Offline {
     pub(crate) is_lost: bool,
     /// There was no room for what opening writes: it is tried again when there is.
     pub(crate) waits_for_room: bool,
-    /// Its folder is another topic's of the same name, for all that is known: it is tried again with the newest metadata.
+    /// Its folder is not there, or another topic's of the same name, and the metadata may be old: it is tried again with the newest ones.
     pub(crate) waits_for_metadata: bool,
 }
 

@@ -192,7 +192,8 @@ async fn open_waiting(node: &Arc<Node>) -> bool {
     true
 }
 
-/// Opens partitions whose folder is that of another topic of the same name, for all that was known when they were to be opened.
+/// Opens partitions whose folder was not there, or that of another topic of the same name, for all that was known when they were to be
+/// opened.
 async fn open_with_newest_metadata(node: &Arc<Node>) {
     let waiting = |topics: &TopicTable| -> Vec<RaftGroup> {
         let all = topics.iter().flat_map(|topic| {
