@@ -9,7 +9,8 @@ use super::ballot::{Ballot, BallotFile, Point};
 use super::options::ReplicaOptions;
 use super::storage::{epoch_of, log_start_of, term_of};
 
-/// The ballot to go on with: the one that is there, if it fits the log, or a first one. Durable on return.
+/// The ballot to go on with: the one that is there, if it fits the log, or a first one. Durable on return, and so is the folder's name,
+/// without which a vote would be gone, and whose folder it is, without which a replica of another topic of the name would take it over.
 pub(super) fn settle_ballot<D: Disk>(
     log: &mut Log<D>,
     disk: &D,
@@ -18,15 +19,15 @@ pub(super) fn settle_ballot<D: Disk>(
 ) -> Result<(Ballot, BallotFile), LogError> {
     let (mut ballots, found) = BallotFile::open(disk, dir)?;
     let Some(mut ballot) = found else {
+        log.sync()?;
         let first = first_ballot(log, options)?;
         ballots.write(disk, &first)?;
-        sync_name(disk, dir)?;
         return Ok((first, ballots));
     };
     check_owner(&ballot, options.id, dir)?;
     if ballot.term == 0 {
-        // It has not voted yet, and may have been interrupted before its folder had a name.
-        sync_name(disk, dir)?;
+        // It has not voted yet. An earlier build synced the ballot alone.
+        log.sync()?;
     }
     if let Some((end, _)) = ballot.installing {
         settle_install(&mut ballot, end, log)?;
@@ -34,12 +35,6 @@ pub(super) fn settle_ballot<D: Disk>(
     }
     check_ballot(&ballot, log, dir)?;
     Ok((ballot, ballots))
-}
-
-/// Makes the folder's name durable: without it a vote would be gone.
-fn sync_name<D: Disk>(disk: &D, dir: &Path) -> Result<(), LogError> {
-    let parent = dir.parent().unwrap_or(dir);
-    disk.sync_dir(parent).map_err(|error| LogError::io("sync", parent, error))
 }
 
 /// The ballot of a replica that never ran: in a log with one replica so far everything is committed, and all of it is snapshot. For
@@ -57,7 +52,6 @@ fn first_ballot<D: Disk>(log: &mut Log<D>, options: &ReplicaOptions) -> Result<B
     if index == RaftIndex(1) {
         return Ok(fresh);
     }
-    log.sync()?;
     let term = term_of(log.last_epoch()) + 1;
     log.append_entry(index, epoch_of(term), &[])?;
     Ok(Ballot { term, commit: index.0, start: Point { index: index.0, term }, ..fresh })

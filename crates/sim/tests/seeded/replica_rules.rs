@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use bytes::BytesMut;
-use tailrace_log::{LogConfig, LogStore};
+use tailrace_log::{LogConfig, LogStore, read_identity};
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
 use tailrace_replication::raft::{
     DeliberateBug, Fate, MemberChange, PeerMessage, ProposeError, ReplicaId, Role,
@@ -14,6 +14,16 @@ use tailrace_sim::{CrashMode, Effect, OpKind, Rule};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
+
+/// Another topic of the name could take a folder over that does not say so.
+#[test]
+fn a_replica_that_may_take_part_has_a_folder_that_says_whose_it_is() {
+    let before = disk();
+    drop(open(&before, options(1, &[1, 2, 3])).unwrap());
+    let after = before.crash(CrashMode::LoseAll);
+    let found = read_identity(&after, Path::new("/data/t-0")).unwrap();
+    assert_eq!(found, Some(identity()));
+}
 
 #[test]
 fn a_batch_counts_when_a_majority_has_it_durable() {
