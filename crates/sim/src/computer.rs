@@ -64,6 +64,13 @@ impl Computer {
         self.server = Arc::default();
     }
 
+    /// The process of a server that did not start ends, and what it had begun with it.
+    pub(crate) fn exit(&mut self) {
+        self.machine.stop(true);
+        self.machine = self.network.switch_on(self.number);
+        self.server = Arc::default();
+    }
+
     /// It loses its power and its disk, and is on again with an empty one, whose faults follow from `seed`.
     pub(crate) fn lose_disk(&mut self, seed: u64) {
         self.crash(CrashMode::LoseAll);

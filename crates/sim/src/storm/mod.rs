@@ -276,7 +276,9 @@ impl Storm {
     /// Starts again what did not start, and a writer beside each node that has begun.
     fn look_after(&mut self) {
         for index in 0..self.site.computers.len() {
-            if self.site.computers[index].failed().is_some() {
+            if let Some(reason) = self.site.computers[index].failed() {
+                tracing::warn!(node = index + 1, %reason, "a node did not start, and is started again");
+                self.site.computers[index].exit();
                 self.site.boot(index);
             }
             let (computer, start) = (&self.site.computers[index], self.site.starts[index]);
