@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::errors::command_code;
 use tailrace_node::Caller;
 use tailrace_node::ask::known_to_all;
-use tailrace_node::controller::CommandError;
+use tailrace_node::controller::{CommandError, Executed};
 
 /// Items of one request that are answered one by one with more bytes than they arrived in. More are refused, so that
 /// an answer cannot outgrow its request without bound. Kafka's controller stops at the same number.
@@ -83,23 +83,36 @@ impl Context {
         command: Command,
         mode: Mode,
     ) -> Result<Arc<MetadataImage>, Refusal> {
+        match mode {
+            Mode::CarryOut => self.carried_out(caller, command).await.map(|executed| executed.image),
+            Mode::ValidateOnly => {
+                let (node, caller) = (Arc::clone(self.node()), caller.clone());
+                to_its_end(async move { node.rehearse(&caller, command).await }).await
+            }
+        }
+    }
+
+    /// The same, and tells what it has changed.
+    pub(crate) async fn carried_out(&self, caller: &Caller, command: Command) -> Result<Executed, Refusal> {
         let (node, caller) = (Arc::clone(self.node()), caller.clone());
         let work = async move {
-            match mode {
-                Mode::ValidateOnly => node.rehearse(&caller, command).await,
-                Mode::CarryOut => {
-                    let executed = node.execute(&caller, command).await?;
-                    known_to_all(&node, &caller, &executed).await;
-                    Ok(executed.image)
-                }
-            }
+            let executed = node.execute(&caller, command).await?;
+            known_to_all(&node, &caller, &executed).await;
+            Ok(executed)
         };
-        match task::spawn(work).await {
-            Ok(outcome) => Ok(outcome?),
-            Err(error) => {
-                tracing::error!(%error, "a controller command panicked");
-                Err(Refusal::new(ErrorCode::UnknownServerError, "The command failed; see the server's log."))
-            }
+        to_its_end(work).await
+    }
+}
+
+/// Also if the client goes away meanwhile.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, CommandError>> + Send + 'static,
+) -> Result<T, Refusal> {
+    match task::spawn(work).await {
+        Ok(outcome) => Ok(outcome?),
+        Err(error) => {
+            tracing::error!(%error, "a controller command panicked");
+            Err(Refusal::new(ErrorCode::UnknownServerError, "The command failed; see the server's log."))
         }
     }
 }

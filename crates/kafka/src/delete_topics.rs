@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::delete_topics_request::{DeleteTopicState, DeleteTopicsRequest};
 use tailrace_kafka_wire::messages::delete_topics_response::{DeletableTopicResult, DeleteTopicsResponse};
-use tailrace_metadata::{Command, MetadataImage, Requester, TopicRef};
+use tailrace_metadata::{Command, MetadataImage, MetadataRecord, Requester, TopicRef};
 use tailrace_types::TopicId;
 
-use crate::commands::{Mode, Refusal, in_time};
+use crate::commands::{Refusal, in_time};
 use crate::context::Context;
 use tailrace_node::Caller;
 
@@ -32,13 +32,8 @@ enum Target {
 pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     let caller = context.caller_within_ms(request.timeout_ms);
     let wanted = if context.version() >= IDS_FROM { request.topics } else { by_name(request.topic_names) };
-    let targets = match targets(&context, &wanted).await {
-        Ok(targets) => targets,
-        Err(refusal) => {
-            let responses = wanted.into_iter().map(|topic| refused(topic, refusal.clone())).collect();
-            return DeleteTopicsResponse { responses, ..Default::default() };
-        }
-    };
+    let image = context.node().image();
+    let targets: Vec<Target> = wanted.iter().map(|topic| target(&image, topic)).collect();
     let mut times: HashMap<Target, usize> = HashMap::new();
     for target in &targets {
         *times.entry(target.clone()).or_default() += 1;
@@ -51,7 +46,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
             Some(count) => delete(&context, target, topic.name.is_some(), count, &caller).await,
         };
         responses.push(match outcome {
-            Ok((name, id)) => DeletableTopicResult { name: Some(name), topic_id: id.0, ..Default::default() },
+            Ok((name, id)) => DeletableTopicResult { name, topic_id: id.0, ..Default::default() },
             Err(refusal) => refused(topic, refusal),
         });
     }
@@ -60,18 +55,6 @@ pub(crate) async fn handle(context: Arc<Context>, request: DeleteTopicsRequest) 
 
 fn by_name(names: Vec<String>) -> Vec<DeleteTopicState> {
     names.into_iter().map(|name| DeleteTopicState { name: Some(name), ..Default::default() }).collect()
-}
-
-/// What the topics are that are wanted. This node may know old metadata: it is sure that there is no such topic before it says so.
-async fn targets(context: &Context, wanted: &[DeleteTopicState]) -> Result<Vec<Target>, Refusal> {
-    let node = context.node();
-    let by_image = |image: &MetadataImage| wanted.iter().map(|topic| target(image, topic)).collect();
-    let targets: Vec<Target> = by_image(&node.image());
-    if !targets.iter().any(|target| matches!(target, Target::UnknownName(_) | Target::UnknownId(_))) {
-        return Ok(targets);
-    }
-    node.catch_up().await?;
-    Ok(by_image(&node.image()))
 }
 
 /// A topic's name and its id are the same target.
@@ -89,55 +72,38 @@ fn target(image: &MetadataImage, topic: &DeleteTopicState) -> Target {
     }
 }
 
+/// Whether there is such a topic, the controller says: this node may know old metadata.
 async fn delete(
     context: &Context,
     target: Target,
     is_named: bool,
     count: usize,
     caller: &Caller,
-) -> Result<(String, TopicId), Refusal> {
-    match target {
-        Target::Both => Err(Refusal::invalid_request("You may not specify both topic name and topic id.")),
-        Target::Neither => Err(Refusal::invalid_request("Neither topic name nor id were specified.")),
-        _ if count > 1 => Err(Refusal::invalid_request("Duplicate topic name.")),
-        Target::UnknownName(name) => Err(unknown(&name)),
-        Target::UnknownId(id) => {
-            Err(Refusal::new(ErrorCode::UnknownTopicId, format!("There is no topic with the id {id}.")))
+) -> Result<(Option<String>, TopicId), Refusal> {
+    let (name, topic) = match target {
+        Target::Both => {
+            return Err(Refusal::invalid_request("You may not specify both topic name and topic id."));
         }
-        Target::Topic { id, name } if is_named => delete_named(context, id, name, caller).await,
-        Target::Topic { id, name } => delete_by_id(context, id, caller).await.map(|()| (name, id)),
-    }
-}
-
-/// `id` is what the topic is known by here, and may be that of an earlier one.
-async fn delete_named(
-    context: &Context,
-    mut id: TopicId,
-    name: String,
-    caller: &Caller,
-) -> Result<(String, TopicId), Refusal> {
-    loop {
-        match delete_by_id(context, id, caller).await {
-            Ok(()) => return Ok((name, id)),
-            Err(refusal) if refusal.code == ErrorCode::UnknownTopicId => {}
-            Err(refusal) => return Err(refusal),
+        Target::Neither => {
+            return Err(Refusal::invalid_request("Neither topic name nor id were specified."));
         }
-        context.node().catch_up().await?;
-        id = context.node().image().topic(&name).map(|topic| topic.id).ok_or_else(|| unknown(&name))?;
-    }
-}
-
-async fn delete_by_id(context: &Context, id: TopicId, caller: &Caller) -> Result<(), Refusal> {
+        _ if count > 1 => return Err(Refusal::invalid_request("Duplicate topic name.")),
+        Target::Topic { id, name } if !is_named => (Some(name), TopicRef::Id(id)),
+        Target::Topic { name, .. } | Target::UnknownName(name) => (Some(name.clone()), TopicRef::Name(name)),
+        Target::UnknownId(id) => (None, TopicRef::Id(id)),
+    };
     in_time(caller)?;
-    let command = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
-    match context.command(caller, command, Mode::CarryOut).await {
-        Ok(_) => Ok(()),
-        Err(refusal) => Err(for_version(refusal, context.version())),
-    }
-}
-
-fn unknown(name: &str) -> Refusal {
-    Refusal::new(ErrorCode::UnknownTopicOrPartition, format!("The topic '{name}' does not exist."))
+    let command = Command::DeleteTopic { topic, by: Requester::Client };
+    let executed = context.carried_out(caller, command).await;
+    let executed = executed.map_err(|refusal| for_version(refusal, context.version()))?;
+    let deleted = executed.records.iter().find_map(|record| match record {
+        MetadataRecord::TopicDeleted { id } => Some(*id),
+        _ => None,
+    });
+    let deleted = deleted.ok_or_else(|| {
+        Refusal::new(ErrorCode::UnknownServerError, "The controller does not say what was deleted.")
+    })?;
+    Ok((name, deleted))
 }
 
 fn for_version(refusal: Refusal, version: i16) -> Refusal {

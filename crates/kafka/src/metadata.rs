@@ -160,7 +160,12 @@ async fn by_name(context: &Context, name: String, may_create: bool) -> MetadataR
         Err(refusal) => {
             let (caller, reason) = (context.caller(), &refusal.message);
             tracing::info!(%caller, topic = %name, reason, "not created for a client that asked for it");
-            return unknown(name, refusal.code);
+            // Clients look again, as they do for a topic that was just made.
+            let code = match refusal.code {
+                ErrorCode::RequestTimedOut | ErrorCode::NotController => ErrorCode::LeaderNotAvailable,
+                code => code,
+            };
+            return unknown(name, code);
         }
     }
     match context.node().topics().by_name(&name) {

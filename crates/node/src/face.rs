@@ -93,15 +93,6 @@ impl Node {
         self.controller.executed(caller, command, self.now()).await
     }
 
-    /// Waits until this node knows all metadata that were committed before this was called: what the image lacks then was deleted, or
-    /// never was.
-    ///
-    /// # Errors
-    /// [`CommandError`]: no controller answers.
-    pub async fn catch_up(&self) -> Result<(), CommandError> {
-        self.controller.catch_up(self.now()).await
-    }
-
     /// Decides about a command without carrying it out (`validate_only`). Returns the image that would hold then.
     ///
     /// # Errors

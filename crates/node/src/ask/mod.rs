@@ -9,6 +9,7 @@
 mod answers;
 mod change_known;
 mod command;
+mod epoch;
 mod leadership;
 mod markers;
 mod marks;
@@ -28,6 +29,7 @@ use tailrace_types::NodeId;
 pub use self::answers::{enter_transaction, known_to_all};
 pub use self::change_known::ChangeKnown;
 pub(crate) use self::command::{Execute, Outcome};
+pub(crate) use self::epoch::EpochOf;
 pub use self::leadership::HandOver;
 pub(crate) use self::markers::{AppendMarkers, Over};
 pub use self::marks::HighWatermarkOf;
@@ -69,6 +71,8 @@ pub enum AnyQuestion {
     DescribeQuorum(DescribeQuorum),
     /// [`EnterTransaction`].
     EnterTransaction(EnterTransaction),
+    /// In which epoch a replica of the metadata log is.
+    EpochOf(EpochOf),
     /// A command for the controller.
     Execute(Box<Execute>),
     /// [`HandOver`].
@@ -128,6 +132,17 @@ impl Question for HighWatermarkOf {
 
     fn on_the_wire(self) -> AnyQuestion {
         AnyQuestion::HighWatermarkOf(self)
+    }
+}
+
+impl Question for EpochOf {
+    /// `None` if the node does not have this replica, or it has stopped.
+    type Answer = Option<i32>;
+
+    const TIMEOUT: Duration = LOOK_TIMEOUT;
+
+    fn on_the_wire(self) -> AnyQuestion {
+        AnyQuestion::EpochOf(self)
     }
 }
 

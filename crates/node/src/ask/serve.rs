@@ -37,6 +37,7 @@ pub(crate) async fn serve(node: &Arc<Node>, caller: &Caller, body: &[u8]) -> Res
         AnyQuestion::ChangeKnown(question) => answer(node, caller, question).await,
         AnyQuestion::DescribeQuorum(question) => answer(node, caller, question).await,
         AnyQuestion::EnterTransaction(question) => answer(node, caller, question).await,
+        AnyQuestion::EpochOf(question) => answer(node, caller, question).await,
         AnyQuestion::Execute(question) => answer(node, caller, *question).await,
         AnyQuestion::HandOver(question) => answer(node, caller, question).await,
         AnyQuestion::HighWatermarkOf(question) => answer(node, caller, question).await,

@@ -7,7 +7,7 @@ use tailrace_env::time::{Duration, Instant};
 
 use tailrace_env::sync::Mutex;
 use tailrace_identity::Principal;
-use tailrace_metadata::{Command, MetadataImage, MetadataRecord};
+use tailrace_metadata::{Command, MetadataImage, MetadataRecord, Requester};
 use tailrace_types::{ProducerId, TimestampMs};
 
 use super::{CommandError, ControllerShell, Executed, GROUP, ProducerIdBlock};
@@ -24,7 +24,12 @@ const PAUSES: Pauses = Pauses::steady(Duration::from_millis(50));
 fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
     match caller.principal() {
         Principal::Internal | Principal::Node(_) => true,
-        _ => matches!(command, Command::AllocateProducerIds | Command::Barrier),
+        _ => match command {
+            Command::AllocateProducerIds | Command::Barrier => true,
+            // A topic of the server's own, which is there in the end, whoever made it.
+            Command::CreateTopic(create) => create.by == Requester::Broker,
+            _ => false,
+        },
     }
 }
 
@@ -117,21 +122,14 @@ impl ControllerShell {
         if self.is_alone() {
             return Ok(());
         }
-        self.catch_up_by(self.executed(Caller::internal(), Command::Barrier, now)).await
-    }
-
-    /// By a barrier of one's own, or somebody else's that began after this was called: they pass one after the other.
-    pub(super) async fn catch_up_by(
-        &self,
-        barrier: impl Future<Output = Result<Executed, CommandError>>,
-    ) -> Result<(), CommandError> {
         let asked = Instant::now();
         let mut last = self.caught_up.lock().await;
+        // Somebody else began after this was called, and has what he waited for.
         if last.is_some_and(|began| began >= asked) {
             return Ok(());
         }
         let began = Instant::now();
-        barrier.await?;
+        self.executed(Caller::internal(), Command::Barrier, now).await?;
         *last = Some(began);
         self.opener.is_up_to_date.store(true, Ordering::Release);
         Ok(())

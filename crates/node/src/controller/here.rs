@@ -13,9 +13,11 @@ use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 
 use super::log::{self, Change, MetadataError};
 use super::{CommandError, ControllerShell, ControllerState, Executed};
+use crate::ask::{EpochOf, ask};
+use crate::caller::Caller;
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::partitions::{AppendFailure, Awaited, Core, PartitionHandle, WaitOutcome};
-use tailrace_env::task::stopped;
+use tailrace_env::task::{JoinSet, stopped};
 use tailrace_env::time::wall_clock;
 
 /// Pause after the metadata log could not be read.
@@ -37,12 +39,12 @@ impl ControllerShell {
         let until = Instant::now() + COMMAND_TIMEOUT;
         let mut guard = self.turn(until).await?;
         let epoch = self.settle(&mut guard, now, until).await?;
-        let (mut guard, planned) = self.plan_and_append(guard, command, now).await?;
+        let (mut guard, planned) = self.plan_and_append(guard, command, epoch, now).await?;
         let (records, awaited) = match planned {
             Ok(planned) => planned,
             Err(refusal @ CommandError::Refused(_)) => {
                 drop(guard);
-                self.confirm(epoch, now, until).await?;
+                self.confirm(epoch, until).await?;
                 return Err(refusal);
             }
             Err(error) => return Err(error),
@@ -56,24 +58,37 @@ impl ControllerShell {
         let executed = Executed { records, image: state.controller.image(), end: state.applied };
         drop(guard);
         if awaited.is_none() {
-            self.confirm(epoch, now, until).await?;
+            self.confirm(epoch, until).await?;
         }
         Ok(executed)
     }
 
     /// For an answer without a record: another node may lead the metadata log already, and have carried out what this one does not know.
-    /// Waits until a majority has confirmed that this node has led it since `epoch` began.
-    async fn confirm(
-        &self,
-        epoch: LeaderEpoch,
-        now: TimestampMs,
-        until: Instant,
-    ) -> Result<(), CommandError> {
+    /// A majority of the voters that are in no later epoch have voted for no later leader: whatever this node knew before they were asked
+    /// was the newest. Nothing is written.
+    async fn confirm(&self, epoch: LeaderEpoch, until: Instant) -> Result<(), CommandError> {
         if self.is_alone() {
             return Ok(());
         }
-        let caught_up = time::timeout_at(until, self.catch_up_by(self.barrier_here(now))).await;
-        caught_up.map_err(|_| CommandError::NotController)??;
+        let handle = self.handle();
+        let (Some(own), Some(members)) = (handle.replica(), handle.members().await) else {
+            return Err(CommandError::NotController);
+        };
+        let mut asked = JoinSet::new();
+        for voter in members.voters.iter().copied().filter(|voter| *voter != own) {
+            let links = Arc::clone(&self.opener.context.links);
+            asked.spawn(async move {
+                ask(&links, Caller::internal(), voter.node(), EpochOf { replica: voter.0 }).await
+            });
+        }
+        let mut confirmed = usize::from(members.voters.contains(&own));
+        while confirmed <= members.voters.len() / 2 {
+            match time::timeout_at(until, asked.join_next()).await {
+                Ok(Some(Ok(Ok(Some(known))))) if known <= epoch.get() => confirmed += 1,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return Err(CommandError::NotController),
+            }
+        }
         match self.handle().leads() {
             Some(leads) if leads == epoch => Ok(()),
             _ => Err(CommandError::NotController),
@@ -135,8 +150,12 @@ impl ControllerShell {
         let Some(wait) = self.handle().wait_committed(awaited) else { return Ok(()) };
         match time::timeout_at(until, wait).await {
             Ok(Ok(WaitOutcome::Committed)) => Ok(()),
-            Ok(Ok(WaitOutcome::Halted)) => Err(CommandError::Append(self.halted().unwrap_or_default())),
-            Ok(Ok(WaitOutcome::Deposed) | Err(_)) | Err(_) => Err(CommandError::OutcomeUnknown),
+            Ok(Ok(WaitOutcome::Halted)) if self.is_alone() => {
+                Err(CommandError::Append(self.halted().unwrap_or_default()))
+            }
+            Ok(Ok(WaitOutcome::Halted | WaitOutcome::Deposed) | Err(_)) | Err(_) => {
+                Err(CommandError::OutcomeUnknown)
+            }
         }
     }
 
@@ -145,12 +164,13 @@ impl ControllerShell {
         &self,
         guard: Guard,
         command: Command,
+        epoch: LeaderEpoch,
         now: TimestampMs,
     ) -> Result<(Guard, Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError>), CommandError> {
         let handle = self.handle();
         let work = move || {
             let planned = match guard.as_ref() {
-                Some(state) => plan_and_append(&state.controller, &handle, &command, now),
+                Some(state) => plan_and_append(&state.controller, &handle, &command, epoch, now),
                 None => Err(CommandError::Stopping),
             };
             (guard, planned)
@@ -252,25 +272,30 @@ fn plan_and_append(
     controller: &Controller,
     handle: &Arc<PartitionHandle>,
     command: &Command,
+    epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<(Vec<MetadataRecord>, Option<Awaited>), CommandError> {
     let records = controller.plan(command)?;
     if records.is_empty() {
         return Ok((records, None));
     }
-    let awaited = append(handle, &records, now)?;
+    let awaited = append(handle, &records, epoch, now)?;
     Ok((records, Some(awaited)))
 }
 
-/// Appends records as one batch. Blocks on the disk.
+/// Appends records as one batch, in the epoch in which they were planned: another leader may have appended in between, and this node have
+/// been elected again. Blocks on the disk.
 pub(super) fn append(
     handle: &Arc<PartitionHandle>,
     records: &[MetadataRecord],
+    epoch: LeaderEpoch,
     now: TimestampMs,
 ) -> Result<Awaited, CommandError> {
     let batch = log::batch_of(records, None, now)?;
     let append = |core: &mut Core| -> Result<Appended, CommandError> {
-        core.leads().ok_or(CommandError::NotController)?;
+        if core.leads() != Some(epoch) {
+            return Err(CommandError::NotController);
+        }
         core.begin_epoch().map_err(AppendFailure::Refused)?;
         Ok(core.append(&batch.header, &batch.bytes, None, now)?)
     };

@@ -90,7 +90,7 @@ impl From<BatchError> for CommandError {
 /// A command that was carried out.
 pub struct Executed {
     /// What it changed.
-    pub(crate) records: Vec<MetadataRecord>,
+    pub records: Vec<MetadataRecord>,
     /// The metadata that hold since.
     pub image: Arc<MetadataImage>,
     /// One past the last record.
@@ -116,7 +116,7 @@ pub(crate) struct ControllerShell {
     changes: watch::Sender<u64>,
     /// One past the last record that was carried out here.
     applied: watch::Sender<Offset>,
-    /// When somebody last began to wait for the newest metadata and got them. Held meanwhile.
+    /// When somebody last began to wait for the newest metadata and got them.
     caught_up: Mutex<Option<Instant>>,
 }
 

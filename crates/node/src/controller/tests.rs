@@ -11,7 +11,9 @@ use tailrace_env::{join, task, time};
 
 use tailrace_log::read_identity;
 use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
-use tailrace_types::{HighWatermark, PartitionId, ProducerId, TopicId, TopicName, TopicPartition};
+use tailrace_types::{
+    HighWatermark, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, TopicPartition,
+};
 use tempfile::TempDir;
 
 use super::CommandError;
@@ -32,7 +34,8 @@ async fn reserve(node: &Node, next: i64) {
     let first = shell.image().next_producer_id();
     let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
     let (handle, now) = (shell.handle(), node.now());
-    let appended = task::spawn_blocking(move || append(&handle, &records, now));
+    let epoch = handle.leads().unwrap();
+    let appended = task::spawn_blocking(move || append(&handle, &records, epoch, now));
     let until = Instant::now() + COMMAND_TIMEOUT;
     shell.committed(appended.await.unwrap().unwrap(), until).await.unwrap();
     shell.apply_committed(&mut guard, now).await.unwrap();
@@ -190,15 +193,35 @@ async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
     second.stop().await;
 }
 
+/// What was planned in an earlier epoch may not fit what another leader has appended since.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_planned_in_another_epoch_is_not_appended() {
+    let folder = TempDir::new().unwrap();
+    let running = start_in(&folder, &[("cluster.listen", "127.0.0.1:0")]).await;
+    let (node, first) = (running.node(), running.node().image().next_producer_id());
+    let records = [MetadataRecord::ProducerIds { first, next: ProducerId(first.get() + 1) }];
+    let (handle, now) = (node.controller.handle(), node.now());
+    let epoch = handle.leads().unwrap();
+    let end = handle.reader.log_end();
+    let appended = task::spawn_blocking(move || append(&handle, &records, LeaderEpoch(epoch.get() - 1), now));
+    assert!(matches!(appended.await.unwrap(), Err(CommandError::NotController)));
+    assert_eq!(node.controller.handle().reader.log_end(), end);
+    running.stop().await;
+}
+
 /// Another one may have been elected, which deletes the topic that this one knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_may_be_deposed_refuses_nothing_and_does_not_say_that_it_did_nothing() {
     let folders = [TempDir::new().unwrap(), TempDir::new().unwrap(), TempDir::new().unwrap()];
     let cluster = ("cluster.listen", "127.0.0.1:0");
-    let first = start_in(&folders[0], &[("node.id", "1"), cluster]).await;
+    // It takes its time until it finds out.
+    let ticks = ("tailrace.raft.tick.ms", "300");
+    let first = start_in(&folders[0], &[("node.id", "1"), cluster, ticks]).await;
     let seed = first.addresses().unwrap().cluster.unwrap().to_string();
-    let second = start_in(&folders[1], &[("node.id", "2"), cluster, ("tailrace.cluster.seeds", &seed)]).await;
-    let third = start_in(&folders[2], &[("node.id", "3"), cluster, ("tailrace.cluster.seeds", &seed)]).await;
+    let second =
+        start_in(&folders[1], &[("node.id", "2"), cluster, ticks, ("tailrace.cluster.seeds", &seed)]).await;
+    let third =
+        start_in(&folders[2], &[("node.id", "3"), cluster, ticks, ("tailrace.cluster.seeds", &seed)]).await;
     let node = first.node();
     let until = Instant::now() + Duration::from_secs(60);
     let voters = async || node.controller.handle().members().await.map(|members| members.voters.len());
@@ -219,7 +242,7 @@ async fn a_controller_that_may_be_deposed_refuses_nothing_and_does_not_say_that_
 
     assert!(node.controller.handle().leads().is_some());
     let (again, other) =
-        join!(create("known", 3, Duration::from_millis(200)), create("other", 4, Duration::from_millis(200)));
+        join!(create("known", 3, Duration::from_millis(200)), create("other", 4, COMMAND_TIMEOUT / 2));
     assert!(matches!(again, Err(CommandError::NotController)), "{:?}", again.err());
     assert!(matches!(other, Err(CommandError::OutcomeUnknown)), "{:?}", other.err());
     first.stop().await;

@@ -2,6 +2,7 @@
 
 mod change_known;
 mod command;
+mod epoch;
 mod leadership;
 mod markers;
 mod marks;
