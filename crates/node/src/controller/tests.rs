@@ -188,7 +188,8 @@ async fn nobody_looks_for_a_controller_longer_than_the_caller_waits() {
     let client = Caller::client(Door::Kafka, SocketAddr::from((Ipv4Addr::LOCALHOST, 5000)));
     let (caller, began) = (client.within(Duration::from_millis(200)), Instant::now());
     let outcome = node.controller.executed(&caller, Command::CreateTopic(create), node.now()).await;
-    assert!(matches!(outcome, Err(CommandError::NotController)));
+    // The other node may have stopped with the command already on its way.
+    assert!(matches!(outcome, Err(CommandError::NotController | CommandError::OutcomeUnknown)));
     assert!(began.elapsed() < COMMAND_TIMEOUT / 2);
     second.stop().await;
 }
