@@ -5,43 +5,16 @@ use tailrace_env::task;
 
 use tailrace_metadata::{MetadataImage, TopicImage};
 use tailrace_replication::Partition;
-use tailrace_replication::raft::Replica;
 use tailrace_types::{NodeId, PartitionId, RaftGroup, TimestampMs, TopicPartition};
 
 use super::ControllerShell;
-use super::log::{self, MetadataError};
+use super::log;
 use super::opening::{open_many, verify_reads};
+use super::stop_reason::StopReason;
 use crate::cluster::Throttled;
-use crate::disk::NodeDisk;
 use crate::partitions::{
     Core, Ending, PartitionHandle, PartitionSlot, Topic, TopicTable, log_config, policy,
 };
-
-/// Why the metadata log has stopped, where opening it anew may help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StopReason {
-    /// It helps once there is room.
-    NoRoom,
-    /// A damaged index is built again on the way. Damaged records are out of service then, and the other replicas mend them.
-    Damage,
-}
-
-impl StopReason {
-    fn is_of(self, replica: &Replica<NodeDisk>) -> bool {
-        match self {
-            Self::NoRoom => replica.ran_out_of_room(),
-            Self::Damage => replica.halted().is_some() && replica.beyond_repair().is_some(),
-        }
-    }
-
-    /// Of a log that was not even opened. What is wrong with the disk may pass.
-    fn of_opening(error: &MetadataError) -> Self {
-        match error {
-            MetadataError::Log(error) if error.is_no_space() => Self::NoRoom,
-            _ => Self::Damage,
-        }
-    }
-}
 
 impl ControllerShell {
     /// Opens, changes and deletes what `image` has otherwise than the table.

@@ -10,6 +10,7 @@ mod group;
 mod here;
 pub(crate) mod log;
 mod opening;
+mod stop_reason;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +27,10 @@ use tailrace_records::BatchError;
 use tailrace_replication::raft::{ProposeError, ReplicaOptions};
 use tailrace_types::{Offset, ReplicaId, TimestampMs};
 
-pub(crate) use self::effects::StopReason;
 pub(crate) use self::group::{GROUP, topic_partition};
 use self::log::{MetadataError, OpenLog};
 use self::opening::open_all;
+pub(crate) use self::stop_reason::StopReason;
 use crate::caller::Caller;
 use crate::partitions::{AppendFailure, Ending, FollowsTopics, Opener, PartitionHandle, TopicTable};
 
