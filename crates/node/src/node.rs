@@ -34,7 +34,7 @@ pub struct Node {
     /// What is known of other nodes by what arrives from them.
     pub(crate) heard: Arc<Heard>,
     /// The metadata.
-    pub(crate) controller: ControllerShell,
+    pub(crate) controller: Arc<ControllerShell>,
     pub(crate) cleaner: Cleaner,
     pub(crate) scrubber: Scrubber,
     /// Coordinators of groups and transactions.

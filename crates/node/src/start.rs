@@ -259,7 +259,7 @@ pub async fn start(startup: Startup) -> Result<RunningNode, StartError> {
     };
     let tools = Tools { opener, followers, hold };
     let started = task::spawn_blocking(move || ControllerShell::start(log, tools, wall_clock())).await;
-    let controller = started.expect("opening the data folder does not panic");
+    let controller = Arc::new(started.expect("opening the data folder does not panic"));
     links.configure(controller.image().broker());
     let stepper = Stepper::start(STEP_THREADS).map_err(StartError::Threads)?;
     let node = Arc::new(Node {
@@ -406,6 +406,8 @@ impl RunningNode {
         for task in &self.tasks {
             task.abort();
         }
+        // From here on nobody opens a partition.
+        self.node.controller.end_commands().await;
         let node = Arc::clone(&self.node);
         let stop = move || {
             node.cleaner.stop();

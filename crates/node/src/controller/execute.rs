@@ -36,7 +36,7 @@ fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
 impl ControllerShell {
     /// Carries out a command: plans it, commits it, publishes the new image, opens or deletes partitions.
     pub(crate) async fn execute(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         command: Command,
         now: TimestampMs,
@@ -47,7 +47,7 @@ impl ControllerShell {
     /// As [`ControllerShell::execute`], here or at the node that leads the metadata log. Where no node does for the moment, this
     /// waits, and no longer than the caller. What was begun is finished all the same.
     pub(crate) async fn executed(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         command: Command,
         now: TimestampMs,
@@ -67,7 +67,7 @@ impl ControllerShell {
     }
 
     async fn executed_by_somebody(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         command: &Command,
         now: TimestampMs,
@@ -118,7 +118,7 @@ impl ControllerShell {
     ///
     /// # Errors
     /// No controller answers.
-    pub(crate) async fn catch_up(&self, now: TimestampMs) -> Result<(), CommandError> {
+    pub(crate) async fn catch_up(self: &Arc<Self>, now: TimestampMs) -> Result<(), CommandError> {
         if self.is_alone() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl ControllerShell {
 
     /// Hands out a producer id that no other producer has, now or later.
     pub(crate) async fn next_producer_id(
-        &self,
+        self: &Arc<Self>,
         caller: &Caller,
         block: &Mutex<ProducerIdBlock>,
         now: TimestampMs,

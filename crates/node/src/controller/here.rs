@@ -29,7 +29,7 @@ impl ControllerShell {
     /// Carries out a command on the node that leads the metadata log. What waits for other nodes is given up when
     /// [`COMMAND_TIMEOUT`] is over.
     pub(crate) async fn execute_here(
-        &self,
+        self: &Arc<Self>,
         command: Command,
         now: TimestampMs,
     ) -> Result<Executed, CommandError> {
@@ -37,8 +37,8 @@ impl ControllerShell {
             return self.barrier_here(now).await;
         }
         let until = Instant::now() + COMMAND_TIMEOUT;
-        let mut guard = self.turn(until).await?;
-        let epoch = self.settle(&mut guard, now, until).await?;
+        let guard = self.turn(until).await?;
+        let (guard, epoch) = self.settle(guard, now, until).await?;
         let (mut guard, planned) = self.plan_and_append(guard, command, epoch, now).await?;
         let (records, awaited) = match planned {
             Ok(planned) => planned,
@@ -51,7 +51,7 @@ impl ControllerShell {
         };
         if let Some(awaited) = &awaited {
             self.committed(*awaited, until).await?;
-            self.apply_committed(&mut guard, now).await?;
+            guard = self.apply_committed(guard, now).await?;
         }
         // Still under the controller's lock: effects happened in the order of their commands.
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
@@ -107,7 +107,7 @@ impl ControllerShell {
 
     /// Has a majority confirm that this node leads the metadata log, and takes over all that was committed by then. Commands are not kept
     /// waiting meanwhile.
-    async fn barrier_here(&self, now: TimestampMs) -> Result<Executed, CommandError> {
+    async fn barrier_here(self: &Arc<Self>, now: TimestampMs) -> Result<Executed, CommandError> {
         let until = Instant::now() + COMMAND_TIMEOUT;
         let handle = self.handle();
         handle.leads().ok_or(CommandError::NotController)?;
@@ -118,8 +118,7 @@ impl ControllerShell {
                 Ok(false) | Err(_) => return Err(CommandError::NotController),
             }
         }
-        let mut guard = self.turn(until).await?;
-        self.apply_committed(&mut guard, now).await?;
+        let guard = self.apply_committed(self.turn(until).await?, now).await?;
         let state = guard.as_ref().ok_or(CommandError::Stopping)?;
         Ok(Executed { records: Vec::new(), image: state.controller.image(), end: state.applied })
     }
@@ -127,11 +126,11 @@ impl ControllerShell {
     /// Commands are planned against all that is in the log: also what nobody waited for to the end. Returns the epoch in which this node
     /// leads it.
     async fn settle(
-        &self,
-        guard: &mut Guard,
+        self: &Arc<Self>,
+        guard: Guard,
         now: TimestampMs,
         until: Instant,
-    ) -> Result<LeaderEpoch, CommandError> {
+    ) -> Result<(Guard, LeaderEpoch), CommandError> {
         let handle = self.handle();
         let epoch = handle.leads().ok_or(CommandError::NotController)?;
         let end = handle.reader.log_end().offset();
@@ -142,8 +141,7 @@ impl ControllerShell {
             CommandError::OutcomeUnknown => CommandError::NotController,
             error => error,
         })?;
-        self.apply_committed(guard, now).await?;
-        Ok(epoch)
+        Ok((self.apply_committed(guard, now).await?, epoch))
     }
 
     pub(super) async fn committed(&self, awaited: Awaited, until: Instant) -> Result<(), CommandError> {
@@ -179,14 +177,14 @@ impl ControllerShell {
     }
 
     /// Follows the metadata log for as long as the server runs: also what other nodes have decided.
-    pub(crate) async fn follow(&self, mut stopping: watch::Receiver<bool>) {
+    pub(crate) async fn follow(self: &Arc<Self>, mut stopping: watch::Receiver<bool>) {
         let moved = Arc::new(Notify::new());
         loop {
             let handle = self.handle();
             handle.register_fetch(&moved);
             let followed = {
-                let mut guard = Arc::clone(&self.state).lock_owned().await;
-                self.apply_committed(&mut guard, wall_clock()).await
+                let guard = Arc::clone(&self.state).lock_owned().await;
+                self.apply_committed(guard, wall_clock()).await.map(drop)
             };
             let wait = async {
                 if let Err(error) = followed {
@@ -204,17 +202,31 @@ impl ControllerShell {
         }
     }
 
-    /// Takes over everything that is committed and not in the image yet.
+    /// Takes over everything that is committed and not in the image yet. That goes on to its end where nobody waits for it any more:
+    /// what is half carried out would stay so until the metadata change again.
     pub(super) async fn apply_committed(
-        &self,
-        guard: &mut Guard,
+        self: &Arc<Self>,
+        mut guard: Guard,
         now: TimestampMs,
-    ) -> Result<(), CommandError> {
-        let Some(state) = guard.as_mut() else { return Err(CommandError::Stopping) };
-        let (reader, from) = (self.handle.load().reader.clone(), state.applied);
-        if !log::has_committed(&reader, from) {
-            return Ok(());
+    ) -> Result<Guard, CommandError> {
+        let Some(state) = guard.as_ref() else { return Err(CommandError::Stopping) };
+        if !log::has_committed(&self.handle.load().reader, state.applied) {
+            return Ok(guard);
         }
+        let shell = Arc::clone(self);
+        let applied = task::spawn(async move {
+            let applied = match guard.as_mut() {
+                Some(state) => shell.apply_to(state, now).await,
+                None => Ok(()),
+            };
+            (guard, applied)
+        });
+        let (guard, applied) = applied.await?;
+        applied.map(|()| guard)
+    }
+
+    async fn apply_to(&self, state: &mut ControllerState, now: TimestampMs) -> Result<(), CommandError> {
+        let (reader, from) = (self.handle.load().reader.clone(), state.applied);
         let read = move || log::committed_from(&reader, from).collect::<Result<Vec<_>, _>>();
         let changes = task::spawn_blocking(read).await??;
         let (mut controller, mut applied) = (state.controller.clone(), state.applied);

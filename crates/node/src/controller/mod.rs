@@ -252,11 +252,17 @@ impl ControllerShell {
         let _ = self.applied.subscribe().wait_for(|applied| *applied >= end).await;
     }
 
-    /// Closes the metadata log; commands are refused from now on.
-    pub(crate) async fn close(&self) {
+    /// Commands are refused from now on, and what was committed is not carried out any more: no partition is opened, closed or deleted.
+    /// Waits for what has begun.
+    pub(crate) async fn end_commands(&self) {
         // Commands keep the state while they wait for a majority, one after the other; there may be none any more.
         self.handle.load().stop_waiters();
         self.state.lock().await.take();
+    }
+
+    /// Closes the metadata log.
+    pub(crate) async fn close(&self) {
+        self.end_commands().await;
         // From here on nobody replaces it.
         let handle = self.handle();
         if let Err(error) = handle.close(Ending::Stopped).await {

@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::future::poll_fn;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use tailrace_env::time::{Duration, Instant};
 use tailrace_env::{join, task, time};
 
 use tailrace_log::read_identity;
-use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester};
+use tailrace_metadata::{Command, CreateTopic, MetadataRecord, Requester, TopicRef};
 use tailrace_types::{
-    HighWatermark, LeaderEpoch, PartitionId, ProducerId, TopicId, TopicName, TopicPartition,
+    HighWatermark, LeaderEpoch, PartitionId, ProducerId, TimestampMs, TopicId, TopicName, TopicPartition,
 };
 use tempfile::TempDir;
 
-use super::CommandError;
 use super::here::append;
+use super::{CommandError, ControllerShell};
 use crate::caller::{Caller, Door};
 use crate::deadlines::COMMAND_TIMEOUT;
 use crate::node::Node;
@@ -30,7 +33,7 @@ const ALL_GONE: &str = "All producer ids have been handed out.";
 /// Reserves all ids below `next`, as if they had been handed out over the ages.
 async fn reserve(node: &Node, next: i64) {
     let shell = &node.controller;
-    let mut guard = Arc::clone(&shell.state).lock_owned().await;
+    let guard = Arc::clone(&shell.state).lock_owned().await;
     let first = shell.image().next_producer_id();
     let records = [MetadataRecord::ProducerIds { first, next: ProducerId(next) }];
     let (handle, now) = (shell.handle(), node.now());
@@ -38,7 +41,7 @@ async fn reserve(node: &Node, next: i64) {
     let appended = task::spawn_blocking(move || append(&handle, &records, epoch, now));
     let until = Instant::now() + COMMAND_TIMEOUT;
     shell.committed(appended.await.unwrap().unwrap(), until).await.unwrap();
-    shell.apply_committed(&mut guard, now).await.unwrap();
+    shell.apply_committed(guard, now).await.unwrap();
 }
 
 async fn fresh_id(running: &RunningNode) -> Result<ProducerId, String> {
@@ -290,6 +293,66 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
     let both = async { join!(waiting, shell.close()) };
     let (outcome, ()) = time::timeout(COMMAND_TIMEOUT / 2, both).await.expect("it closes");
     assert!(outcome.is_err());
+    running.stop().await;
+}
+
+/// Polls a command so many times, and gives it up then, as the session of a client does that has gone away. True if it has ended.
+async fn given_up_after(
+    polls: usize,
+    shell: &Arc<ControllerShell>,
+    command: Command,
+    now: TimestampMs,
+) -> bool {
+    let mut executed = pin!(shell.execute(Caller::internal(), command, now));
+    let mut polled = 0;
+    poll_fn(|context| {
+        if polled == polls {
+            return Poll::Ready(false);
+        }
+        polled += 1;
+        executed.as_mut().poll(context).map(|executed| executed.is_ok())
+    })
+    .await
+}
+
+/// Wherever it is given up: what is in the metadata log is carried out, to its end, without another change.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_nobody_waits_for_is_carried_out() {
+    let folder = TempDir::new().unwrap();
+    let running = start_in(&folder, &[]).await;
+    let node = running.node();
+    let shell = &node.controller;
+    let carried_out = async || {
+        let end = shell.handle().reader.log_end().offset();
+        let applied = time::timeout(COMMAND_TIMEOUT, shell.applied_upto(end)).await;
+        applied.expect("what is committed is carried out");
+    };
+    for polls in 1.. {
+        let id = TopicId([u8::try_from(polls).unwrap(); 16]);
+        let create = Command::CreateTopic(CreateTopic::with_defaults("t", id, node.now(), Requester::Client));
+        let is_created = given_up_after(polls, shell, create.clone(), node.now()).await;
+        carried_out().await;
+        if !is_created {
+            // If it was given up before it was appended, or is on its way.
+            let _ = shell.execute(Caller::internal(), create, node.now()).await;
+        }
+        let created = shell.topics().by_id(id.0).expect("the table has it");
+        let folder = folder.path().join("data/t-0");
+        assert!(created.partitions.iter().all(|slot| slot.handle().is_some()), "{polls} polls");
+        let owner = read_identity(shell.opener.store.disk(), &folder).unwrap().map(|found| found.topic_id);
+        assert_eq!(owner, Some(id), "{polls} polls");
+
+        let delete = Command::DeleteTopic { topic: TopicRef::Id(id), by: Requester::Client };
+        let is_deleted = given_up_after(polls, shell, delete.clone(), node.now()).await;
+        carried_out().await;
+        if !is_deleted {
+            let _ = shell.execute(Caller::internal(), delete, node.now()).await;
+        }
+        assert!(shell.topics().by_id(id.0).is_none() && !folder.exists(), "{polls} polls");
+        if is_created && is_deleted {
+            break;
+        }
+    }
     running.stop().await;
 }
 
