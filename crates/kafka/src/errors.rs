@@ -308,6 +308,20 @@ pub(crate) fn command_code(error: &CommandError) -> ErrorCode {
     }
 }
 
+/// Why no producer id was handed out. Clients before Kafka 3.4 take anything else that may pass for fatal (KAFKA-14417), and ids that were
+/// reserved in vain hurt nobody.
+pub(crate) fn producer_id_code(error: &CommandError) -> ErrorCode {
+    match error {
+        CommandError::NotController | CommandError::OutcomeUnknown | CommandError::Stopping => {
+            ErrorCode::CoordinatorLoadInProgress
+        }
+        CommandError::Refused(_)
+        | CommandError::Append(_)
+        | CommandError::Metadata(_)
+        | CommandError::Panicked => command_code(error),
+    }
+}
+
 /// Where the command was refused, here or at the controller, makes no difference.
 pub(crate) fn control_code(error: &ControlError) -> ErrorCode {
     match error.kind() {
@@ -344,6 +358,15 @@ mod tests {
         assert_eq!(share_code(&ShareFailure::Read(ReadFailure::Panicked)), ErrorCode::UnknownServerError);
         assert_eq!(share_code(&ShareFailure::Internal), ErrorCode::UnknownServerError);
         assert_eq!(command_code(&CommandError::Panicked), ErrorCode::UnknownServerError);
+        assert_eq!(producer_id_code(&CommandError::Panicked), ErrorCode::UnknownServerError);
+    }
+
+    /// A producer before Kafka 3.4 is dead after REQUEST_TIMED_OUT, and after NOT_CONTROLLER.
+    #[test]
+    fn a_producer_waits_for_a_controller() {
+        for error in [CommandError::NotController, CommandError::OutcomeUnknown, CommandError::Stopping] {
+            assert_eq!(producer_id_code(&error), ErrorCode::CoordinatorLoadInProgress);
+        }
     }
 
     /// As Kafka's AddPartitionsToTxnManager does for produce, and TxnOffsetCommit for itself.

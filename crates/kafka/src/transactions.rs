@@ -12,7 +12,7 @@ use tailrace_types::{PartitionId, ProducerEpoch, ProducerId, TopicName, TopicPar
 
 use crate::commands::Refusal;
 use crate::context::Context;
-use crate::errors::{Writes, command_code, coordinator_code, not_entered_code, transaction_code};
+use crate::errors::{Writes, coordinator_code, not_entered_code, producer_id_code, transaction_code};
 use tailrace_node::ask::{EnterTransaction, Entered, enter_transaction};
 use tailrace_node::coordinators::{CoordinatorFailure, Pending};
 use tailrace_node::{Caller, Node};
@@ -95,7 +95,7 @@ pub(crate) async fn fresh_id(node: &Arc<Node>, caller: &Caller) -> Result<Produc
         Ok(Ok(id)) => Ok(id),
         Ok(Err(error)) => {
             tracing::error!(%error, "no producer id could be handed out");
-            Err(Refusal::new(command_code(&error), error.to_string()))
+            Err(Refusal::new(producer_id_code(&error), error.to_string()))
         }
         Err(error) => {
             tracing::error!(%error, "handing out a producer id panicked");

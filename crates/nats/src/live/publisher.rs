@@ -97,8 +97,11 @@ impl Publisher {
     }
 
     async fn publish_batches(&mut self, topic: &Topic, piece: &Committed) -> Result<Took, NotTaken> {
-        // A topic that is gone has no subjects any more.
-        let Some(subjects) = self.front.live().subjects.of(topic.id) else { return Ok(Took::All) };
+        let Some(subjects) = self.front.live().subjects.of(topic.id) else {
+            // A topic that is gone has no subjects any more, and needs no room.
+            self.room = None;
+            return Ok(Took::All);
+        };
         self.patience = PATIENCE;
         let mut published = Ok(Took::All);
         for batch in piece.batches() {
