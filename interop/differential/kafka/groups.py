@@ -6,6 +6,8 @@ import struct, threading, time
 from side import GROUP_KEY, PASSING, PATIENCE_SECONDS, Gone, kproto
 
 JOIN_SECONDS_MAX, JOIN_ROUNDS_MAX, REBALANCE_MS = 8, 8, 2000
+# Longer than Kafka takes to start on a busy machine (45 s were seen): nobody beats meanwhile.
+SESSION_MS = 300_000
 SETTLE_SECONDS_MAX = 10
 LEAVE_EPOCH, JOIN_EPOCH = -1, 0
 # The groups of a conversation that may be listed.
@@ -86,7 +88,7 @@ class Groups:
         # Each join brings something else, and so a new generation: what follows when nothing is new depends on who leads.
         known["joins"] = known.get("joins", 0) + 1
         metadata = subscription(names, struct.pack(">i", known["joins"]))
-        body = {"GroupId": self.group_name(g), "SessionTimeoutMs": 60_000, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
+        body = {"GroupId": self.group_name(g), "SessionTimeoutMs": SESSION_MS, "RebalanceTimeoutMs": REBALANCE_MS, "MemberId": known["id"],
                 "GroupInstanceId": None, "ProtocolType": "consumer", "Protocols": [{"Name": protocol, "Metadata": metadata}]}
         if not known["id"]:
             first = self.call("JoinGroup", 7, body)
