@@ -296,7 +296,7 @@ async fn closing_ends_commands_that_wait_for_a_majority() {
     running.stop().await;
 }
 
-/// Polls a command so many times, and gives it up then, as the session of a client does that has gone away. True if it has ended.
+/// Polls a command so many times, and gives it up then, as a wait does that has run out. True if it was carried out.
 async fn given_up_after(
     polls: usize,
     shell: &Arc<ControllerShell>,
