@@ -30,8 +30,8 @@ install_tailrace || die "tailrace does not build"
 mkdir -p "$DIR/target"
 (cd "$DIR" && retry quiet target/log go build -o target/cluster .) || die "the harness does not build"
 # adya judges what the copiers did, as Jepsen's Elle does: a port of it that others maintain.
-ELLE=$ROOT/target/judges/bin/adya # as of cargo xtask judge
-[ -x "$ELLE" ] || retry quiet "$DIR/target/log" cargo install --quiet --locked --no-default-features --version 0.1.0 --root "$ROOT/target/judges" adya || die "adya cannot be installed"
+ELLE=$ROOT/target/tools/bin/adya # as of cargo xtask judge
+[ -x "$ELLE" ] || retry quiet "$DIR/target/log" cargo install --quiet --locked --no-default-features --version 0.1.0 --root "$ROOT/target/tools" adya || die "adya cannot be installed"
 # Both judges find what is made up, or their silence means nothing.
 (cd "$DIR" && ELLE=$ELLE quiet target/log go test .) || die "a judge misses an anomaly"
 STATE=$(mktemp -d "${TMPDIR:-/tmp}/interop-cluster.XXXXXX")

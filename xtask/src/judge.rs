@@ -4,11 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::run::{self, root};
+use crate::tools::ADYA;
 
 const USAGE: &str = "usage: cargo xtask judge [--seeds N] [--seed FIRST]";
-
-/// `interop/cluster.sh` has the same one judge real runs.
-const ADYA: &str = "0.1.0";
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let (mut first, mut seeds) = ("0", "20");
@@ -21,22 +19,8 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
             _ => return Err(USAGE.to_owned()),
         }
     }
-    let target = root().join("target");
-    let (judges, histories) = (target.join("judges"), target.join("histories"));
-    let adya = judges.join("bin").join("adya");
-    if !adya.exists() {
-        let mut install = Command::new("cargo");
-        install.args([
-            "install",
-            "--quiet",
-            "--locked",
-            "--no-default-features",
-            "--version",
-            ADYA,
-            "--root",
-        ]);
-        run::run(install.arg(&judges).arg("adya"))?;
-    }
+    let histories = root().join("target/histories");
+    let adya = ADYA.locate()?;
     let _ = std::fs::remove_dir_all(&histories);
     std::fs::create_dir_all(&histories).map_err(|error| format!("{}: {error}", histories.display()))?;
     let mut campaign = Command::new("cargo");

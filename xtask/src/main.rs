@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask TASK`. What CI runs is `check` and `test`.
 
 mod bench;
+mod check;
 mod codegen;
 mod docs;
 mod fuzz;
@@ -10,13 +11,16 @@ mod prove;
 mod run;
 mod sim;
 mod subjects;
+mod test;
+mod tools;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask TASK
-  check                    format, lints, generated files up to date
-  test                     every test that needs nothing but Rust
-  docs [--check]           write docs/configuration.md from the tables of settings
+  check [--quick | --list | STEP...]
+                           format, lints, structure, documents, spelling, generated code, dependencies, licences; quick: what takes seconds
+  test [-p CRATE]...       every test that needs nothing but Rust, and where the time went
+  docs [--check]           write docs/configuration.md from the tables of settings; check: it, links, long lines, habits of writing
   codegen [--jar PATH] [--check]
                            generate the Kafka messages from the definitions in kafka-clients
   fuzz [SECONDS]           run every fuzz target for so long (60); needs nightly Rust and cargo-fuzz
@@ -44,8 +48,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let result = match task.as_str() {
-        "check" => check(),
-        "test" => run::cargo(&["test", "--workspace"]),
+        "check" => check::run(rest),
+        "test" => test::run(rest),
         "docs" => docs::run(rest),
         "codegen" => codegen::run(rest),
         "fuzz" => fuzz::run(rest),
@@ -66,10 +70,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-fn check() -> Result<(), String> {
-    run::cargo(&["fmt", "--all", "--check"])?;
-    run::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-    docs::run(&["--check".to_owned()])
 }

@@ -59,7 +59,6 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "metadata",
             "config",
             "identity",
-            "replication",
             "records",
         ],
     ),

@@ -15,11 +15,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 
 use super::tree::{Look, Outcome, Tree};
-use crate::run::{self, root};
+use crate::run::root;
+use crate::tools::CARGO_MUTANTS;
 
 const USAGE: &str = "usage: cargo xtask mutants --operators [log|replication|coordination|node ...] [--minutes N] [--seed N] [--list]";
-
-const CARGO_MUTANTS: &str = "27.1.0";
 
 /// So many of the bugs of a room may go unnoticed without a written reason.
 const SURVIVORS_PERCENT_MAX: usize = 5;
@@ -231,14 +230,7 @@ fn tell(tallies: &BTreeMap<&str, Tally>) -> Result<(), String> {
 
 /// All bugs of the rooms, in the copy of the tree.
 fn list(tree: &Tree, rooms: &[&Room]) -> Result<Vec<Listed>, String> {
-    let tools = root().join("target/tools");
-    let program = tools.join("bin/cargo-mutants");
-    if !program.exists() {
-        let mut install = Command::new("cargo");
-        install.args(["install", "--quiet", "--locked", "--version", CARGO_MUTANTS, "--root"]);
-        run::run(install.arg(&tools).arg("cargo-mutants"))?;
-    }
-    let mut command = Command::new(program);
+    let mut command = Command::new(CARGO_MUTANTS.locate()?);
     command.args(["mutants", "--list", "--json"]).current_dir(tree.path());
     for room in rooms {
         command.args(["-p", room.package]);

@@ -1,0 +1,101 @@
+//! `cargo xtask check`: all that can be said of the sources without running what they make.
+
+use std::process::Command;
+use std::time::Instant;
+
+use crate::run::{self, root};
+use crate::tools::{CARGO_DENY, CARGO_MACHETE, TYPOS};
+use crate::{codegen, docs};
+
+/// One thing that is checked.
+struct Step {
+    name: &'static str,
+    /// A few seconds at most, with what the inner loop has built.
+    is_quick: bool,
+    run: fn() -> Result<(), String>,
+}
+
+const STEPS: [Step; 9] = [
+    Step { name: "format", is_quick: true, run: || run::cargo(&["fmt", "--all", "--check"]) },
+    Step { name: "documents", is_quick: true, run: || docs::run(&["--check".to_owned()]) },
+    Step {
+        name: "spelling",
+        is_quick: true,
+        run: || run::run(Command::new(TYPOS.locate()?).current_dir(root())),
+    },
+    Step { name: "lints", is_quick: false, run: lints },
+    Step { name: "structure", is_quick: false, run: || run::cargo(&["test", "--quiet", "-p", "xtask"]) },
+    Step { name: "generated code", is_quick: false, run: || codegen::run(&["--check".to_owned()]) },
+    Step { name: "unused dependencies", is_quick: false, run: unused_dependencies },
+    Step { name: "licences and sources", is_quick: false, run: licences },
+    Step { name: "documentation of crates", is_quick: false, run: documentation },
+];
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    let steps: Vec<&Step> = match arguments {
+        [] => STEPS.iter().collect(),
+        [flag] if flag == "--quick" => STEPS.iter().filter(|step| step.is_quick).collect(),
+        [flag] if flag == "--list" => {
+            STEPS.iter().for_each(|step| println!("{}", step.name));
+            return Ok(());
+        }
+        names => names.iter().map(|name| named(name)).collect::<Result<_, _>>()?,
+    };
+    let mut failures = Vec::new();
+    for step in steps {
+        let began = Instant::now();
+        println!("-- {}", step.name);
+        let result = (step.run)();
+        println!(
+            "-- {}: {} ({:.1} s)",
+            step.name,
+            if result.is_ok() { "ok" } else { "FAILED" },
+            began.elapsed().as_secs_f64()
+        );
+        failures.extend(result.err().map(|reason| format!("{}: {reason}", step.name)));
+    }
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+}
+
+fn named(name: &str) -> Result<&'static Step, String> {
+    let usage = || format!("no step is called '{name}': cargo xtask check [--quick | --list | STEP...]");
+    STEPS.iter().find(|step| step.name == name).ok_or_else(usage)
+}
+
+fn lints() -> Result<(), String> {
+    run::cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+}
+
+fn unused_dependencies() -> Result<(), String> {
+    run::run(
+        Command::new(CARGO_MACHETE.locate()?)
+            .args(["--with-metadata", "crates", "xtask"])
+            .current_dir(root()),
+    )
+}
+
+/// Advisories are looked for as well where their database is.
+fn licences() -> Result<(), String> {
+    let program = CARGO_DENY.locate()?;
+    let deny = |checks: &[&str]| {
+        run::run(
+            Command::new(&program)
+                .args(["--all-features", "check", "--hide-inclusion-graph"])
+                .args(checks)
+                .current_dir(root()),
+        )
+    };
+    deny(&["bans", "licenses", "sources"])?;
+    let database = std::env::home_dir().unwrap_or_default().join(".cargo/advisory-dbs");
+    if !database.is_dir() {
+        println!("advisories: left out: {} does not exist; `cargo deny fetch` gets it", database.display());
+        return Ok(());
+    }
+    deny(&["--disable-fetch", "advisories"])
+}
+
+fn documentation() -> Result<(), String> {
+    let mut doc = Command::new("cargo");
+    doc.args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings");
+    run::run(doc.current_dir(root()))
+}

@@ -1,0 +1,48 @@
+//! Documents: those that code writes, and what is checked of all of them.
+
+mod links;
+mod prose;
+mod texts;
+
+use std::fs;
+
+use tailrace_config::configuration_markdown;
+
+use crate::run::root;
+
+const CONFIGURATION: &str = "docs/configuration.md";
+
+/// At most this many complaints are printed.
+const COMPLAINTS_MAX: usize = 50;
+
+pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    match arguments {
+        [] => fs::write(root().join(CONFIGURATION), configuration_markdown())
+            .map_err(|error| format!("{CONFIGURATION}: {error}")),
+        [flag] if flag == "--check" => check(),
+        _ => Err("usage: cargo xtask docs [--check]".to_owned()),
+    }
+}
+
+fn check() -> Result<(), String> {
+    let files = texts::tracked()?;
+    let mut complaints = generated()?;
+    complaints.extend(links::check(&files));
+    complaints.extend(prose::check(&files));
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    complaints.iter().take(COMPLAINTS_MAX).for_each(|complaint| eprintln!("{complaint}"));
+    Err(format!("{} complaints about documents and comments", complaints.len()))
+}
+
+fn generated() -> Result<Vec<String>, String> {
+    let found = fs::read_to_string(root().join(CONFIGURATION))
+        .map_err(|error| format!("{CONFIGURATION}: {error}"))?;
+    let is_current = found == configuration_markdown();
+    Ok(if is_current {
+        Vec::new()
+    } else {
+        vec![format!("{CONFIGURATION}: out of date: run cargo xtask docs")]
+    })
+}

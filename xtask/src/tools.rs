@@ -1,0 +1,106 @@
+//! Programs of others that tasks need. One of the right version on the path is used; otherwise it is installed into
+//! `target/tools`, once.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{self, root};
+
+/// A program from crates.io.
+pub(crate) struct Tool {
+    /// The program, and what it is called there.
+    pub(crate) program: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) version: &'static str,
+    /// Its package at PyPI, which brings it built, if there is one.
+    pub(crate) wheel: Option<&'static str>,
+    pub(crate) default_features: bool,
+}
+
+/// Kafka histories of simulated and of real runs (`interop/cluster.sh`).
+pub(crate) const ADYA: Tool =
+    Tool { program: "adya", package: "adya", version: "0.1.0", wheel: None, default_features: false };
+
+pub(crate) const CARGO_DENY: Tool = Tool {
+    program: "cargo-deny",
+    package: "cargo-deny",
+    version: "0.20.2",
+    wheel: None,
+    default_features: true,
+};
+
+pub(crate) const CARGO_MACHETE: Tool = Tool {
+    program: "cargo-machete",
+    package: "cargo-machete",
+    version: "0.9.2",
+    wheel: None,
+    default_features: true,
+};
+
+pub(crate) const CARGO_MUTANTS: Tool = Tool {
+    program: "cargo-mutants",
+    package: "cargo-mutants",
+    version: "27.1.0",
+    wheel: None,
+    default_features: true,
+};
+
+pub(crate) const TYPOS: Tool = Tool {
+    program: "typos",
+    package: "typos-cli",
+    version: "1.52.0",
+    wheel: Some("typos"),
+    default_features: true,
+};
+
+impl Tool {
+    /// Where it is.
+    ///
+    /// # Errors
+    /// It is neither on the path nor installed, and cannot be installed.
+    pub(crate) fn locate(&self) -> Result<PathBuf, String> {
+        let folder = root().join("target/tools");
+        let mut known =
+            [PathBuf::from(self.program), folder.join("bin").join(self.program), self.of_wheel(&folder)];
+        if let Some(found) = known.iter().find(|program| self.is(program)) {
+            return Ok(found.clone());
+        }
+        eprintln!("installing {} {} into target/tools", self.program, self.version);
+        let [_, built, unpacked] = &mut known;
+        if self.wheel.is_some() && self.unpack(&folder).is_ok() && self.is(unpacked) {
+            return Ok(unpacked.clone());
+        }
+        let mut install = Command::new("cargo");
+        install
+            .args(["install", "--quiet", "--locked", "--force", "--version", self.version, "--root"])
+            .arg(&folder);
+        if !self.default_features {
+            install.arg("--no-default-features");
+        }
+        // Not the toolchain's target folder, nor its flags.
+        run::run(install.arg(self.package).env_remove("RUSTFLAGS").env_remove("CARGO_TARGET_DIR"))?;
+        Ok(built.clone())
+    }
+
+    /// Whether this is the program, in this version.
+    fn is(&self, program: &Path) -> bool {
+        let output = Command::new(program).arg("--version").output();
+        let text = output.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+        String::from_utf8_lossy(&text)
+            .split_whitespace()
+            .any(|word| word.trim_start_matches('v') == self.version)
+    }
+
+    fn of_wheel(&self, folder: &Path) -> PathBuf {
+        folder.join("python").join(self.program).join("bin").join(self.program)
+    }
+
+    /// Takes it from its wheel.
+    fn unpack(&self, folder: &Path) -> Result<(), String> {
+        let venv = folder.join("python").join(self.program);
+        run::run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let wanted = format!("{}=={}", self.wheel.unwrap_or(self.package), self.version);
+        let mut install = Command::new(venv.join("bin/pip"));
+        run::run(install.args(["install", "--quiet", "--disable-pip-version-check", &wanted]))
+    }
+}
