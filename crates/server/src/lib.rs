@@ -1,12 +1,14 @@
-//! From settings to one running process: a node, its fronts, and their listeners. The only place that knows all of them.
+//! Turns settings into one running process: a node, its fronts, and their listeners. No other crate knows all
+//! of them.
 //!
-//! [`start`] opens a data folder and its listeners; [`Server::stop`] ends them with everything acknowledged on disk.
+//! [`start`] opens a data folder and the listeners. [`Server::stop`] shuts everything down and leaves every
+//! acknowledged write on disk.
 //!
 //! # Traps
 //!
-//! * A crate's integration tests are a few binaries with a module per behaviour (`tests/kafka`, `nats`,
-//!   `rdkafka`), since each binary links everything below it. A test that changes or measures its process
-//!   (environment, limits, allocator) is a binary by itself.
+//! * Each binary of integration tests links every crate below this one, so there are only a few of them, with
+//!   one module per behaviour (`tests/kafka`, `nats`, `rdkafka`). A test that changes or measures its process
+//!   (environment, limits, allocator) gets its own binary.
 
 mod nats_on_http;
 mod panics;

@@ -1,4 +1,4 @@
-//! The NATS front as a guest of the HTTP listener: its monitoring pages, and its clients by WebSocket.
+//! The NATS front as a guest of the HTTP listener: its monitoring pages, and its WebSocket clients.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tailrace_http::{Guest, GuestFuture};
 use tailrace_nats::monitor::{self, MonitorAnswer};
 use tailrace_nats::{NatsServer, WebSocketFront};
 
-/// See [`Guest`].
+/// The NATS server as a [`Guest`].
 pub(crate) struct NatsOnHttp(pub(crate) Arc<NatsServer>);
 
 impl Guest for NatsOnHttp {

@@ -1,4 +1,4 @@
-//! A panic is a bug of the server, and says so in its log and in its metrics.
+//! A panic is a bug in the server. The log and the metrics report it as one.
 
 use std::any::Any;
 use std::panic::{PanicHookInfo, set_hook, take_hook};
@@ -6,8 +6,8 @@ use std::thread;
 
 use tailrace_env::panics;
 
-/// Counts and logs every panic of the process from now on, before what was done about them so far. To be called once, after logging has
-/// begun.
+/// Counts and logs every panic of the process from now on, then runs the panic hook that was set before. Call
+/// it once, after logging has been set up.
 pub fn watch_panics() {
     let before = take_hook();
     set_hook(Box::new(move |info| {

@@ -1,4 +1,4 @@
-//! From settings to a running server, and back.
+//! Starts a server from its settings, and stops it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,15 +23,15 @@ use tailrace_tls::{Tls, TlsError};
 
 use crate::nats_on_http::NatsOnHttp;
 
-/// What a server is started with.
+/// The input of [`start`].
 pub struct Startup {
-    /// Settings by key, all layers merged: see `tailrace_config`.
+    /// All settings by key, with all layers merged. See `tailrace_config`.
     pub settings: BTreeMap<String, String>,
-    /// The disk; tests put a watcher before it.
+    /// The disk. Tests pass one with a watcher in front of it.
     pub disk: NodeDisk,
 }
 
-/// Without the settings' values: some of them are secrets.
+/// Leaves out the values of the settings, because some of them are secrets.
 impl std::fmt::Debug for Startup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let settings: Vec<_> = self.settings.keys().collect();
@@ -39,25 +39,25 @@ impl std::fmt::Debug for Startup {
     }
 }
 
-/// Why a server did not start. One line each, saying what to do where that is known.
+/// Why a server did not start. Each error is one line, which also says what to do if that is known.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A setting is unknown or illegal.
     #[error("configuration: {0}")]
     Config(#[from] ConfigError),
-    /// The node, its data folder or its cluster.
+    /// The node, its data folder or its cluster failed to start.
     #[error(transparent)]
     Node(#[from] tailrace_node::StartError),
-    /// The users of the NATS listener.
+    /// The users of the NATS listener could not be loaded.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// An address that cannot be listened on.
+    /// The server cannot listen on an address.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The files of TLS.
+    /// The TLS files could not be loaded.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The operating system gave no thread, or no address.
+    /// The operating system refused a thread or a listener's address.
     #[error("cannot start threads: {0}")]
     Threads(#[source] io::Error),
 }
@@ -74,7 +74,7 @@ pub struct Server {
     kafka_server: Arc<KafkaServer>,
 }
 
-/// The listeners of the fronts.
+/// The listeners of all fronts.
 struct Listeners {
     kafka: Listener,
     nats: Option<Listener>,
@@ -99,10 +99,11 @@ impl Listeners {
     }
 }
 
-/// Opens the data folder and the listeners. All of them accept when this returns.
+/// Opens the data folder and the listeners. All listeners accept connections when this returns.
 ///
 /// # Errors
-/// See [`StartError`]. Damaged partitions are no error: they are offline, and `/healthz` says so.
+/// See [`StartError`]. Damaged partitions are not an error: they are taken offline, and `/healthz` reports
+/// them.
 pub async fn start(startup: Startup) -> Result<Server, StartError> {
     let config = BrokerConfig::resolve(&startup.settings, &DynamicConfigs::default())?;
     let folder = DataFolder::open(&config, startup.disk)?;
@@ -183,17 +184,19 @@ pub async fn start(startup: Startup) -> Result<Server, StartError> {
 }
 
 impl Server {
-    /// Where it listens; with the port that was picked where 0 was asked for.
+    /// Returns the addresses that the server listens on. A port configured as 0 is replaced by the one that
+    /// was picked.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// The node behind the listeners.
+    /// Returns the node behind the listeners.
     pub fn node(&self) -> &Arc<Node> {
         self.node.node()
     }
 
-    /// What requests, answers and slow consumers hold, asked again and again.
+    /// Returns a function that measures the memory held by requests, answers and slow consumers. It can be
+    /// called repeatedly.
     pub fn held_memory(&self) -> impl Fn() -> Held + Send + 'static {
         let (kafka, nats) = (Arc::clone(&self.kafka_server), Arc::clone(&self.nats));
         move || Held {
@@ -203,15 +206,17 @@ impl Server {
         }
     }
 
-    /// Lame duck mode for NATS clients: they are told that the server is about to stop, and closed one after the other, over
-    /// `tailrace.nats.lame.duck.duration.ms`. The task ends when they are gone; then [`Server::stop`] is due.
+    /// Puts NATS clients into lame duck mode: tells them that the server is about to stop, then closes their
+    /// connections one by one over `tailrace.nats.lame.duck.duration.ms`. The task ends when all clients are
+    /// gone. [`Server::stop`] is due then.
     pub fn lame_duck(&self) -> JoinHandle<()> {
         let nats = Arc::clone(&self.nats);
         self.tasks.spawn(async move { nats.lame_duck().await })
     }
 
-    /// Stops: no new connections, answers for what is in flight, everything on disk, partitions closed cleanly.
-    /// Returns how many partitions could not be closed cleanly; the next start recovers those.
+    /// Stops the server: refuses new connections, answers what is in flight, puts everything on disk and
+    /// closes the partitions cleanly. Returns how many partitions could not be closed cleanly. The next start
+    /// recovers those.
     pub async fn stop(self) -> usize {
         self.node.hand_over().await;
         self.node.begin_to_stop();
@@ -226,7 +231,8 @@ impl Server {
     }
 }
 
-/// A client certificate or a password that is demanded keeps strangers out; encryption alone does not.
+/// Warns about listeners that strangers can use. Demanding client certificates or passwords keeps strangers
+/// out. Encryption alone does not.
 fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option<&Tls>, auth: &Auth) {
     let verifies = tls.is_some_and(Tls::verifies_clients);
     let nats_tls = config.tailrace_nats_tls == NatsTls::Required;
@@ -248,8 +254,8 @@ fn warn_if_open_to_all(addresses: &Addresses, config: &BrokerConfig, tls: Option
         } else if !encrypted || !verifies {
             tracing::warn!(
                 listener = name, %address, encryption,
-                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: whoever reaches this address may use everything that \
-                 it serves; docs/security.md says how to demand users or client certificates"
+                "LISTENING BEYOND LOOPBACK WITHOUT AUTHENTICATION: anyone who can reach this address may use \
+                 everything that it serves; docs/security.md says how to demand users or client certificates"
             );
         }
     }

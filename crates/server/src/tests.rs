@@ -1,4 +1,5 @@
-//! Transactions that end while others wait for it: librdkafka's consumer of committed records, and live NATS subscribers.
+//! Transactions that end while clients wait for it: a librdkafka consumer of committed records, and live NATS
+//! subscribers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::{NodeDisk, Server, Startup, start};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A short while in which something must not happen.
+/// A short period during which something must not happen.
 const MEANWHILE: Duration = Duration::from_millis(300);
 
 struct Rig {
@@ -38,7 +39,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A server with a topic `t` that holds one record, `first`.
+    /// Starts a server with a topic `t` that holds one record, `first`.
     async fn start() -> Self {
         tailrace_runtime::install();
         let folder = tempfile::TempDir::new().unwrap();
@@ -100,7 +101,7 @@ fn consumer(rig: &Rig) -> StreamConsumer {
         .set("bootstrap.servers", rig.server.addresses().kafka.to_string())
         .set("group.id", "unused")
         .set("isolation.level", "read_committed")
-        // Longer than this test is patient: only being woken helps.
+        // Longer than the test waits, so the consumer gets its record only if it is woken up.
         .set("fetch.wait.max.ms", "60000")
         .set("socket.timeout.ms", "70000")
         .create()
@@ -130,7 +131,7 @@ async fn a_waiting_consumer_of_committed_records_is_woken_by_the_end_of_a_transa
     rig.end(1, true).await;
     assert_eq!(consumed(&consumer).await, "one");
     assert_eq!(consumed(&consumer).await, "three", "two was aborted");
-    // In this order: it says goodbye to its server.
+    // Drop the consumer first: it says goodbye to its server.
     drop(consumer);
     rig.server.stop().await;
 }
@@ -146,7 +147,7 @@ async fn nats_subscribers_hear_of_transactions_once_they_are_committed() {
     let client =
         async_nats::connect(format!("nats://{}", rig.server.addresses().nats.unwrap())).await.unwrap();
     let mut subscriber = client.subscribe("t").await.unwrap();
-    // A round trip: the server knows of the subscription.
+    // After this round trip, the server knows of the subscription.
     let mut echo = client.subscribe("echo").await.unwrap();
     client.publish("echo", "x".into()).await.unwrap();
     heard(&mut echo).await;

@@ -1,5 +1,5 @@
-//! Many producers at once, some of which are cut off in the middle: offsets have no gaps, and what was acknowledged is
-//! there once, where it was said to be.
+//! Many producers at once, some of which disconnect in the middle. Offsets have no gaps, and each
+//! acknowledged number is present once, at the offset that was acknowledged.
 
 mod common;
 
@@ -20,11 +20,11 @@ const CONNECTIONS: u64 = 50;
 const PARTITIONS: i32 = 4;
 const IN_FLIGHT: usize = 16;
 
-/// What a producer was told: partition and offset of each number.
+/// The acknowledged numbers, by partition and offset.
 type Acknowledged = BTreeMap<(i32, i64), u64>;
 
-/// Produces numbers from `first` on, each once, and never again what was not answered; a connection that is cut off is
-/// replaced by a new one.
+/// Produces numbers from `first` on, each at most once. Numbers without an answer are not sent again. A new
+/// connection replaces one that was cut off.
 async fn produce(address: SocketAddr, first: u64, strict: bool, done: Arc<AtomicBool>) -> Acknowledged {
     let topic = if strict { "strict" } else { "relaxed" };
     let mut acknowledged = Acknowledged::new();
@@ -39,7 +39,7 @@ async fn produce(address: SocketAddr, first: u64, strict: bool, done: Arc<Atomic
     acknowledged
 }
 
-/// Sends `requests` requests, then drops the connection with answers under way.
+/// Sends `requests` requests, then drops the connection while answers are pending.
 async fn one_connection(
     mut client: Client,
     topic: &str,
@@ -61,7 +61,7 @@ async fn one_connection(
             take_answer(&mut client, &mut under_way, acknowledged).await;
         }
     }
-    // Those that end properly wait for all of their answers.
+    // A connection that ends properly waits for all of its answers.
     while done.load(Ordering::Relaxed) && !under_way.is_empty() {
         take_answer(&mut client, &mut under_way, acknowledged).await;
     }
@@ -117,7 +117,7 @@ async fn producers_that_are_cut_off_leave_order_behind() {
         let strict = producer % 2 == 0;
         tasks.spawn(async move { (strict, produce(address, producer << 32, strict, done).await) });
     }
-    // How long the load lasts.
+    // The duration of the load.
     tokio::time::sleep(Duration::from_secs(3)).await;
     done.store(true, Ordering::Relaxed);
     let mut acknowledged: [Acknowledged; 2] = Default::default();
@@ -136,7 +136,7 @@ async fn producers_that_are_cut_off_leave_order_behind() {
     assert!(acknowledged[0].len() > 1000 && acknowledged[1].len() > 1000);
     check(&server, "relaxed", &acknowledged[0]).await;
     check(&server, "strict", &acknowledged[1]).await;
-    // And after a crash.
+    // Check again after a crash.
     let copy = server.crashed_copy().await;
     check(&copy, "strict", &acknowledged[1]).await;
     check(&copy, "relaxed", &acknowledged[0]).await;

@@ -1,4 +1,5 @@
-//! Certificates for tests: an authority, a server's certificate for 127.0.0.1 and localhost, a client's, and strangers'.
+//! Test certificates: an authority, a server certificate for 127.0.0.1 and localhost, a client certificate,
+//! and certificates from other authorities.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// An authority in a folder: `ca.pem`, and `NAME.pem` with `NAME.key` for whatever it issued.
+/// A certificate authority in a folder: `ca.pem`, plus `NAME.pem` and `NAME.key` for each certificate it
+/// issued.
 pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
@@ -33,7 +35,7 @@ impl Authority {
         authority
     }
 
-    /// A new certificate and key under this name; earlier ones are replaced.
+    /// Issues a new certificate and key under this name. Earlier ones are replaced.
     pub fn issue(&self, name: &str, purpose: ExtendedKeyUsagePurpose) {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         let mut params = CertificateParams::new(names).expect("legal names");
@@ -48,7 +50,7 @@ impl Authority {
         self.folder.path().join(file)
     }
 
-    /// The settings that name the server's certificate, and those in `more`.
+    /// Returns the settings that name the server's certificate, followed by those in `more`.
     pub fn settings<'a>(&self, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, String)> {
         let text = |path: PathBuf| path.display().to_string();
         let mut settings = vec![
@@ -60,7 +62,8 @@ impl Authority {
         settings
     }
 
-    /// A client's side that trusts this authority, and shows the certificate `shown` of `owner` if it is given.
+    /// Returns the configuration of a client that trusts this authority. If `shown` is given, the client
+    /// presents that owner's certificate.
     pub fn client(&self, shown: Option<(&Authority, &str)>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(one_certificate(&self.path("ca.pem"))).expect("an authority");
@@ -85,7 +88,7 @@ fn one_certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).expect("a certificate")
 }
 
-/// Makes the client's side of the handshake.
+/// Performs the client side of the handshake.
 pub async fn handshake(
     config: Arc<ClientConfig>,
     stream: TcpStream,

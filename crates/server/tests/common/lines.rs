@@ -1,4 +1,4 @@
-//! A NATS client that says what it is told to, over any stream.
+//! A NATS client that sends whatever text it is given, over any stream.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
         self.stream.flush().await.expect("it is taken");
     }
 
-    /// The next line, with what ends it; `None` at the end of the stream, or when it breaks.
+    /// Returns the next line, including its line ending. `None` if the stream ends or breaks.
     pub async fn line(&mut self) -> Option<String> {
         let read = async {
             loop {
@@ -38,13 +38,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
         tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
     }
 
-    /// The fields of the INFO that comes next.
+    /// Reads an INFO and returns its fields.
     pub async fn info(&mut self) -> serde_json::Value {
         let line = self.line().await.expect("an INFO");
         serde_json::from_str(line.strip_prefix("INFO ").expect("an INFO")).expect("JSON")
     }
 
-    /// All lines up to the PONG that answers a PING sent now.
+    /// Sends a PING and returns all lines before the PONG that answers it.
     pub async fn until_pong(&mut self) -> Vec<String> {
         self.send("PING\r\n").await;
         let mut lines = Vec::new();
@@ -56,7 +56,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
         }
     }
 
-    /// All lines up to the end of the connection.
+    /// Returns all lines up to the end of the connection.
     pub async fn until_end(&mut self) -> Vec<String> {
         let mut lines = Vec::new();
         while let Some(line) = self.line().await {

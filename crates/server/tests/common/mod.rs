@@ -1,4 +1,4 @@
-//! A server in a folder of its own, and a client that speaks the Kafka protocol plainly.
+//! A server in its own folder, and a simple client of the Kafka protocol.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
 
@@ -32,7 +32,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than any answer takes, so that a hanging test fails by itself.
+/// Longer than any answer takes. A test that hangs fails after this time.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server and its folder.
@@ -55,7 +55,7 @@ impl TestServer {
             ("kafka", "127.0.0.1:0"),
             ("nats", "127.0.0.1:0"),
             ("http", "127.0.0.1:0"),
-            // What tests see does not depend on the room on the machine's disk.
+            // Tests must not depend on how much space is free on the machine's disk.
             ("tailrace.disk.free.warning.bytes", "0"),
         ];
         let all = base.iter().chain(settings);
@@ -74,7 +74,7 @@ impl TestServer {
         assert_eq!(server.stop().await, 0, "partitions that were not closed cleanly");
     }
 
-    /// Its data folder.
+    /// Returns the server's data folder.
     pub(crate) fn data(&self) -> std::path::PathBuf {
         self.folder.path().join("data")
     }
@@ -87,12 +87,12 @@ impl TestServer {
         self.server.as_ref().expect("it runs").addresses().nats.expect("there is a NATS listener")
     }
 
-    /// Where other nodes connect to.
+    /// Returns the address that other nodes connect to.
     pub(crate) fn cluster(&self) -> SocketAddr {
         self.server.as_ref().expect("it runs").addresses().cluster.expect("there is a listener for nodes")
     }
 
-    /// As SIGUSR2 does.
+    /// Puts the server into lame duck mode, as SIGUSR2 does.
     pub(crate) async fn lame_duck(&self) {
         self.server.as_ref().expect("it runs").lame_duck().await.expect("it does not panic");
     }
@@ -103,7 +103,7 @@ impl TestServer {
     }
 }
 
-/// The disk of this machine.
+/// Returns the real disk of this machine.
 pub(crate) fn local_disk() -> NodeDisk {
     NodeDisk::new(LocalDisk::default())
 }
@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.try_call(version, request).await.expect("an answer, not a closed connection")
     }
 
-    /// As [`Client::call`]; `None` if the server closes the connection instead.
+    /// Like [`Client::call`], but `None` if the server closes the connection instead of answering.
     pub(crate) async fn try_call<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
         self.correlation += 1;
         let frame =
@@ -137,13 +137,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Some(response)
     }
 
-    /// Sends a request and goes away without waiting for its answer.
+    /// Sends a request and disconnects without waiting for its answer.
     pub(crate) async fn abandon<R: Request>(mut self, version: i16, request: &R) {
         let frame = request_frame(1, Some("test"), version, request).expect("it can be encoded");
         self.stream.write_all(&frame.into_bytes().expect("no external parts")).await.expect("it is taken");
     }
 
-    /// Sends a frame with this content. `None` if the server closes the connection.
+    /// Sends a frame with this content and waits for the answer. `None` if the server closes the connection.
     pub(crate) async fn raw(&mut self, body: &[u8]) -> Option<Bytes> {
         let length = i32::try_from(body.len()).expect("a short frame");
         self.stream.write_all(&[&length.to_be_bytes(), body].concat()).await.expect("it is taken");
@@ -160,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         tokio::time::timeout(PATIENCE, read).await.expect("an answer in time")
     }
 
-    /// Creates a topic with these partitions and settings; it must work.
+    /// Creates a topic with these partitions and settings. Panics if the server refuses.
     pub(crate) async fn create_topic(
         &mut self,
         name: &str,
@@ -175,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         created.topic_id
     }
 
-    /// One topic as Metadata shows it, without creating it.
+    /// Returns one topic as Metadata shows it, without creating it.
     pub(crate) async fn topic(&mut self, name: &str) -> MetadataResponseTopic {
         let topic = MetadataRequestTopic { name: Some(name.to_owned()), ..Default::default() };
         let request = MetadataRequest {
@@ -186,7 +186,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.call(12, &request).await.topics.remove(0)
     }
 
-    /// Appends one record for each timestamp; it must work. Returns the first offset.
+    /// Appends one record for each timestamp and returns the first offset. Panics if the server refuses.
     pub(crate) async fn produce(&mut self, topic: &str, partition: i32, timestamps: &[i64]) -> i64 {
         let answer = self.produce_batch(topic, partition, batch(BatchOptions::default(), timestamps)).await;
         assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
@@ -214,7 +214,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 }
 
-/// A batch with one record for each timestamp.
+/// Builds a batch with one record for each timestamp.
 pub(crate) fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     for &timestamp in timestamps {
@@ -223,7 +223,7 @@ pub(crate) fn batch(options: BatchOptions, timestamps: &[i64]) -> Bytes {
     builder.build()
 }
 
-/// A topic to be created with one replica.
+/// Describes a topic to be created with one replica.
 pub(crate) fn topic(name: &str, partitions: i32, configs: &[(&str, &str)]) -> CreatableTopic {
     CreatableTopic {
         name: name.to_owned(),
@@ -238,10 +238,10 @@ pub(crate) fn config(key: &str, value: Option<&str>) -> CreatableTopicConfig {
     CreatableTopicConfig { name: key.to_owned(), value: value.map(str::to_owned), ..Default::default() }
 }
 
-/// No error. (The enum's own name for it is that of an absent value.)
+/// No error. (The enum calls it `None`, which reads like an absent value.)
 pub(crate) const OK: ErrorCode = ErrorCode::None;
 
-/// The error that a code stands for.
+/// Returns the error that a code stands for.
 pub(crate) fn error(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).expect("a known code")
 }

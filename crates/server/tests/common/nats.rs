@@ -1,4 +1,4 @@
-//! Connections that speak the NATS protocol plainly, and those of a real client.
+//! Plain connections that speak the NATS protocol, and connections of a real client.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub struct Raw {
     parser: ServerParser,
 }
 
-/// What a server said, owned.
+/// A protocol message from the server, owned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     Message {
@@ -33,12 +33,12 @@ pub enum Said {
 }
 
 impl TestServer {
-    /// A real client.
+    /// Connects a real client.
     pub async fn client(&self) -> async_nats::Client {
         async_nats::connect(self.nats().to_string()).await.expect("it connects")
     }
 
-    /// A plain connection after INFO and `CONNECT`, neither verbose nor pedantic.
+    /// Returns a plain connection after INFO and `CONNECT`, neither verbose nor pedantic.
     pub async fn raw(&self) -> Raw {
         let mut raw = Raw::to(self.nats()).await;
         raw.send("CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n").await;
@@ -61,7 +61,7 @@ impl Raw {
         self.stream.write_all(text.as_ref()).await.expect("it is taken");
     }
 
-    /// What the server says next; `None` once it has closed.
+    /// Returns the server's next protocol message. `None` once the server has closed the connection.
     pub async fn next(&mut self) -> Option<Said> {
         loop {
             match self.parser.next(&self.input).expect("the server speaks the protocol") {
@@ -72,7 +72,7 @@ impl Raw {
                 }
                 Step::More(_) => {
                     let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.input)).await;
-                    // A reset is an end too.
+                    // A reset also counts as the end.
                     if read.expect("an answer in time").unwrap_or(0) == 0 {
                         return None;
                     }
@@ -81,12 +81,13 @@ impl Raw {
         }
     }
 
-    /// What the server says within this time: `None` if nothing, `Some(None)` if it closes.
+    /// Returns the server's next protocol message within this time. `None` if it sends nothing, `Some(None)`
+    /// if it closes.
     pub async fn next_within(&mut self, time: std::time::Duration) -> Option<Option<Said>> {
         tokio::time::timeout(time, self.next()).await.ok()
     }
 
-    /// Everything that the server says before the answer to a PING.
+    /// Sends a PING and returns everything the server sends before it answers with a PONG.
     pub async fn sync(&mut self) -> Vec<Said> {
         self.send("PING\r\n").await;
         let mut all = Vec::new();
@@ -98,7 +99,7 @@ impl Raw {
         }
     }
 
-    /// Everything that the server says until it closes.
+    /// Returns everything that the server sends until it closes the connection.
     pub async fn rest(&mut self) -> Vec<Said> {
         let mut all = Vec::new();
         while let Some(said) = self.next().await {

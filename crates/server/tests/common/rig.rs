@@ -1,4 +1,4 @@
-//! More of the test server and its client: disks that fail, pipelining, raw bytes, fetches, metrics.
+//! More of the test server and its client: failing disks, pipelining, raw bytes, fetches, metrics.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,7 +27,7 @@ use tokio::net::TcpStream;
 use super::{Client, PATIENCE, TestServer, local_disk};
 
 impl TestServer {
-    /// A server on this disk.
+    /// Starts a server on this disk.
     pub async fn on(disk: NodeDisk, settings: &[(&str, &str)]) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data").display().to_string();
@@ -44,12 +44,12 @@ impl TestServer {
         Self { server, settings, folder }
     }
 
-    /// Starts again after [`TestServer::stop`].
+    /// Starts the server again after [`TestServer::stop`].
     pub async fn begin(&mut self, disk: NodeDisk) {
         self.server = Some(launch_on(disk, &self.settings).await);
     }
 
-    /// Another server on a copy of the files as they are now: what a kill -9 would leave.
+    /// Starts another server on a copy of the files as they are now, which is what a kill -9 would leave.
     pub async fn crashed_copy(&self) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let data_dir = folder.path().join("data");
@@ -72,7 +72,7 @@ impl TestServer {
         TcpStream::connect(self.kafka()).await.expect("the listener accepts")
     }
 
-    /// Status and body of a page of the HTTP listener.
+    /// Returns the status and body of a page of the HTTP listener.
     pub async fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.http()).await.expect("the HTTP listener accepts");
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -84,8 +84,8 @@ impl TestServer {
         (status, body.to_owned())
     }
 
-    /// The value of a metric's line, which begins with `name`, its labels included. With labels, it is 0 if there is no
-    /// such line yet; a metric without labels is on the page from the beginning.
+    /// Returns the value on the metric's line that starts with `name`, labels included. With labels, the
+    /// value is 0 if there is no such line yet. A metric without labels must already be on the page.
     pub async fn metric(&self, name: &str) -> f64 {
         let (_, page) = self.get("/metrics").await;
         let line = page.lines().find(|line| line.split(' ').next() == Some(name));
@@ -101,7 +101,7 @@ impl TestServer {
             .await;
     }
 
-    /// Another client's produce and fetch work, and quickly.
+    /// Checks that another client's produce and fetch work, and quickly.
     pub async fn is_healthy(&self, topic: &str) {
         let mut client = self.connect().await;
         let before = Instant::now();
@@ -127,30 +127,31 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
         if entry.file_type().expect("a type").is_dir() {
             copy_folder(&entry.path(), &target);
         } else {
-            // A file may vanish between listing and copying, as `.deleted` ones do.
+            // A file may vanish between listing and copying, as `.deleted` files do.
             let _ = std::fs::copy(entry.path(), target);
         }
     }
 }
 
-/// Everything is checked all the time, so that damage is found at once.
+/// Settings that scrub everything continuously, so that damage is found at once.
 pub const SCRUBBING: [(&str, &str); 2] =
     [("tailrace.scrub.interval.ms", "50"), ("tailrace.scrub.bytes.per.second", "1000000000")];
 
-/// Inverts a byte of the second of three equal batches in the first segment of a partition. Done twice, it is undone.
+/// Inverts a byte of the second of three equal batches in the first segment of a partition. Doing it twice
+/// restores the byte.
 pub fn damage_second_batch(server: &TestServer, partition: &str) {
     use std::os::unix::fs::FileExt as _;
 
     let path = server.data_dir().join(partition).join("00000000000000000000.log");
     let bytes = std::fs::read(&path).expect("it is there");
-    // What is reserved behind the batches is not part of them.
+    // The file may be longer than its batches: leave out the preallocated space.
     let end = bytes.iter().rposition(|byte| *byte != 0).expect("records") + 1;
     let at = end / 2;
     let file = std::fs::File::options().write(true).open(&path).expect("it is there");
     file.write_all_at(&[!bytes[at]], at as u64).expect("it is written");
 }
 
-/// Waits for a condition, looking often; fails after a while.
+/// Polls a condition until it holds. Fails after [`PATIENCE`].
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -> F) {
     let deadline = Instant::now() + PATIENCE;
     while !condition().await {
@@ -164,7 +165,7 @@ impl Client {
         Self::over(TcpStream::connect(address).await.expect("the listener accepts"))
     }
 
-    /// The connection's two directions, apart.
+    /// Splits the connection into its two directions.
     pub fn over_halves(self) -> (tokio::net::tcp::OwnedReadHalf, tokio::net::tcp::OwnedWriteHalf) {
         self.stream.into_split()
     }
@@ -179,14 +180,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         &mut self.stream
     }
 
-    /// Sends a request and does not wait. Returns its correlation id.
+    /// Sends a request without waiting for the answer. Returns its correlation id.
     pub async fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
         let frame = self.frame(version, request);
         self.stream.write_all(&frame).await.expect("it is taken");
         self.correlation
     }
 
-    /// A whole frame with its length.
+    /// Returns a whole frame with its length.
     pub fn frame<R: Request>(&mut self, version: i16, request: &R) -> Bytes {
         self.correlation += 1;
         let frame =
@@ -194,7 +195,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         frame.into_bytes().expect("no external parts")
     }
 
-    /// Sends a request and waits for its answer; `None` as soon as the connection does not work any more.
+    /// Sends a request and waits for its answer. `None` as soon as the connection no longer works.
     pub async fn call_while_open<R: Request>(&mut self, version: i16, request: &R) -> Option<R::Response> {
         let frame = self.frame(version, request);
         self.stream.write_all(&frame).await.ok()?;
@@ -208,7 +209,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         decode_response::<R>(answer, version).expect("the answer is legal")
     }
 
-    /// True once the server has closed the connection; answers before that are skipped.
+    /// Waits until the server closes the connection, then returns true. Skips any answers before that.
     pub async fn is_closed(&mut self) -> bool {
         while self.receive().await.is_some() {}
         true
@@ -224,7 +225,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         only_answer(self.call(9, &produce_request(topic, partition, acks, batch)).await)
     }
 
-    /// The log start, as ListOffsets tells it.
+    /// Returns the log start offset that ListOffsets reports.
     pub async fn earliest(&mut self, topic: &str, partition_index: i32) -> i64 {
         let partition = ListOffsetsPartition { partition_index, timestamp: -2, ..Default::default() };
         let topic =
@@ -233,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.call(5, &request).await.topics[0].partitions[0].offset
     }
 
-    /// Fetches from `offset` on, waiting up to 5 seconds for a first byte.
+    /// Fetches from `offset` on, waiting up to 5 seconds for the first byte.
     pub async fn fetch_from(&mut self, topic: &str, partition: i32, offset: i64) -> PartitionData {
         only_partition(self.call(12, &fetch_request(topic, partition, offset)).await)
     }
@@ -285,7 +286,7 @@ pub fn wanted(partition: i32, offset: i64) -> FetchPartition {
     }
 }
 
-/// Waits up to 5 seconds for a first byte.
+/// A fetch request that waits up to 5 seconds for the first byte.
 pub fn fetch_request(topic: &str, partition: i32, offset: i64) -> FetchRequest {
     let topic = FetchTopic {
         topic: topic.to_owned(),
@@ -314,7 +315,7 @@ pub fn bytes_of(data: &PartitionData) -> Bytes {
     }
 }
 
-/// Offsets and values. Every batch must be whole and sound.
+/// Decodes offsets and values. Panics unless every batch is complete and sound.
 pub fn decoded(data: &PartitionData) -> Vec<(i64, Vec<u8>)> {
     let bytes = bytes_of(data);
     let mut all = Vec::new();
@@ -329,7 +330,7 @@ pub fn decoded(data: &PartitionData) -> Vec<(i64, Vec<u8>)> {
     all
 }
 
-/// A batch of `count` records of `bytes` bytes each, whose values begin with `first`, `first + 1`, ...
+/// Builds a batch of `count` records of `bytes` bytes each. Their values start with `first`, `first + 1`, ...
 pub fn numbered(first: u64, count: u64, bytes: usize) -> Bytes {
     numbered_with(BatchOptions::default(), first, count, bytes)
 }
@@ -342,7 +343,7 @@ pub fn numbered_with(options: BatchOptions, first: u64, count: u64, bytes: usize
     builder.build()
 }
 
-/// A value that is different for each number and long enough.
+/// Returns a value that is unique to the number, and long enough.
 pub fn value(number: u64, bytes: usize) -> Vec<u8> {
     let mut value = number.to_be_bytes().to_vec();
     let mut state = number | 1;
@@ -354,7 +355,7 @@ pub fn value(number: u64, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// The number that a value of [`value`] begins with.
+/// Returns the number at the start of a value from [`value`].
 pub fn number(value: &[u8]) -> u64 {
     u64::from_be_bytes(*value.first_chunk().expect("eight bytes"))
 }

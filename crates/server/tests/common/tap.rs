@@ -1,4 +1,4 @@
-//! A disk that takes down what is written and synced, in order, and does worse on demand.
+//! A disk that records writes and syncs in order, and injects faults on request.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -11,31 +11,31 @@ use tailrace_server::NodeDisk;
 
 use super::watched::{DiskWatcher, WatchedDisk};
 
-/// What happened, in the order in which it happened.
+/// What happened. Events are recorded in order.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A batch was written to a `.log`: the call returned.
+    /// A batch was written to a `.log`, and the call has returned.
     Wrote { path: PathBuf, offsets: std::ops::Range<i64> },
-    /// A sync of this file or folder is about to be called.
+    /// The sync of this file or folder is about to be called.
     SyncBegan { path: PathBuf, number: u64 },
-    /// The call returned, without an error.
+    /// The sync returned without an error.
     SyncEnded { path: PathBuf, number: u64 },
-    /// A client has learnt that these offsets are safe, or has seen them.
+    /// A client was told that these offsets are safe, or has seen them.
     Told { folder: String, offsets: std::ops::Range<i64> },
 }
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The sync is not called, and success is reported.
+    /// Does not call the sync, but reports success.
     Swallow,
-    /// The operation fails with this error of the operating system.
+    /// Fails the operation with this error of the operating system.
     Error(i32),
-    /// The bytes reach the file, and yet the disk is said to be full.
+    /// Writes the bytes to the file, but reports a full disk.
     Torn,
 }
 
-/// The operation that goes wrong.
+/// The operation that a fault hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
     Write,
@@ -46,7 +46,7 @@ pub enum On {
 #[derive(Debug)]
 struct Rule {
     on: On,
-    /// The path ends with the second after it held the first.
+    /// The rule applies to paths that contain `part` and end with `suffix`.
     part: String,
     suffix: String,
     times: usize,
@@ -58,10 +58,10 @@ struct State {
     events: Vec<Event>,
     rules: Vec<Rule>,
     syncs: u64,
-    /// Syncs of `.log` files whose path holds one of these, and of files whose path ends with one of these, wait until it
-    /// is taken out.
+    /// Syncs that wait until their entry is removed: those of `.log` files whose path contains an entry, and
+    /// those of files whose path ends with one.
     held: HashSet<String>,
-    /// Time that each sync of a `.log` takes longer.
+    /// Extra time that each sync of a `.log` takes.
     delay: Duration,
 }
 
@@ -81,23 +81,24 @@ impl Tap {
         NodeDisk::new(WatchedDisk::new(Arc::clone(self) as _))
     }
 
-    /// The next `times` operations on files whose path holds `part` and ends with `suffix` go wrong.
+    /// Makes the next `times` operations fail on files whose path contains `part` and ends with `suffix`.
     pub fn fail(&self, on: On, part: &str, suffix: &str, times: usize, fault: Fault) {
         let (part, suffix) = (part.to_owned(), suffix.to_owned());
         self.lock().rules.push(Rule { on, part, suffix, times, fault });
     }
 
-    /// Nothing goes wrong from now on.
+    /// Stops injecting faults from now on.
     pub fn heal(&self) {
         self.lock().rules.clear();
     }
 
-    /// True if everything asked for with [`Tap::fail`] has happened.
+    /// Reports whether every fault requested with [`Tap::fail`] has happened.
     pub fn is_spent(&self) -> bool {
         self.lock().rules.iter().all(|rule| rule.times == 0)
     }
 
-    /// Syncs of `.log` files whose path holds `part`, or of files whose path ends with it, wait for [`Tap::release`].
+    /// Makes syncs wait for [`Tap::release`]: those of `.log` files whose path contains `part`, and those of
+    /// files whose path ends with it.
     pub fn hold(&self, part: &str) {
         self.lock().held.insert(part.to_owned());
     }
@@ -111,7 +112,7 @@ impl Tap {
         self.lock().delay = delay;
     }
 
-    /// A client was told, or shown, that `offsets` of the partition with this folder are safe.
+    /// Records that a client was told, or shown, that `offsets` of the partition in this folder are safe.
     pub fn told(&self, folder: &str, offsets: std::ops::Range<i64>) {
         self.lock().events.push(Event::Told { folder: folder.to_owned(), offsets });
     }
@@ -120,7 +121,7 @@ impl Tap {
         self.lock().events.clone()
     }
 
-    /// Syncs so far of files whose path holds `part` and ends with `suffix`.
+    /// Returns how many syncs have ended so far of files whose path contains `part` and ends with `suffix`.
     pub fn syncs(&self, part: &str, suffix: &str) -> usize {
         let matches = |path: &Path| holds(path, part, suffix);
         self.lock()
@@ -153,7 +154,7 @@ impl Tap {
         }
         let delay = if is_log { state.delay } else { Duration::ZERO };
         drop(state);
-        // As a slow disk does.
+        // Slow down the sync, as a slow disk would.
         std::thread::sleep(delay);
     }
 }
@@ -171,7 +172,8 @@ fn refused(fault: Fault) -> io::Result<()> {
     }
 }
 
-/// Offsets of the batch that `bufs` are: the prefix holds the base offset, the received bytes from 16 on the rest.
+/// Returns the offsets of the batch in `bufs`. Its 16-byte prefix, which starts with the base offset,
+/// precedes the received bytes.
 fn offsets(bufs: &[IoSlice<'_>]) -> Option<std::ops::Range<i64>> {
     let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).take(27).collect();
     let base = i64::from_be_bytes(*bytes.first_chunk()?);
@@ -189,7 +191,7 @@ impl DiskWatcher for Tap {
     ) -> io::Result<()> {
         match self.fault(On::Write, path) {
             Some(Fault::Torn) => {
-                // All of it reaches the file, and yet the call fails.
+                // All bytes reach the file, and yet the call fails.
                 write()?;
                 return refused(Fault::Torn);
             }
@@ -225,8 +227,9 @@ impl DiskWatcher for Tap {
     }
 }
 
-/// Promises that were made too early: for each batch that a client was told of, a sync of its segment file must have
-/// begun after the write returned and ended before the client was told; and so for the segment's folder.
+/// Returns the promises that were made too early. For each batch that a client was told of, a sync of its
+/// segment file must have begun after the write returned and ended before the client was told. The same holds
+/// for the segment's folder.
 pub fn broken_promises(events: &[Event]) -> Vec<String> {
     let mut broken = Vec::new();
     for (told_at, event) in events.iter().enumerate() {
@@ -241,7 +244,7 @@ pub fn broken_promises(events: &[Event]) -> Vec<String> {
             }
             covered = covered.max(offsets.end);
             for what in [path.as_path(), parent] {
-                // The folder may have been synced from the moment on when the file was in it.
+                // A sync of the folder counts from the moment the file was in it.
                 let since = if what == parent { first_write(before, path) } else { wrote_at };
                 if !synced_between(before, since, what) {
                     broken.push(format!("{folder} {offsets:?}: {} was not synced in time", what.display()));

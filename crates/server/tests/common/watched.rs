@@ -1,7 +1,7 @@
-//! A disk between log and kernel, with a watcher.
+//! A disk between the log and the kernel, with a watcher.
 //!
-//! The watcher sees every write and sync in the order in which they happen, may refuse them (a full disk, a failing one), and may even
-//! swallow a sync, to prove that the tests would notice.
+//! The watcher sees every write and sync in order. It may refuse them, like a full or failing disk. It may
+//! even swallow a sync, to prove that the tests would notice.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -12,12 +12,13 @@ use std::sync::Arc;
 use tailrace_log::{DirEntry, Disk, DiskFile, OpenMode};
 use tailrace_runtime::disk::LocalDisk;
 
-/// Sees, and may refuse, what the server does to its files. All methods are called on the thread that does it.
+/// Sees, and may refuse, what the server does to its files. Each method runs on the thread that does the
+/// work.
 pub trait DiskWatcher: Send + Sync + fmt::Debug {
-    /// Called in place of writing `bufs` at `position` of the file. `write` carries it out.
+    /// Called instead of writing `bufs` at `position` of the file. `write` carries out the write.
     ///
     /// # Errors
-    /// That of `write`, or whatever the test wants the disk to answer.
+    /// The error of `write`, or any other error that the test wants the disk to return.
     fn write(
         &self,
         path: &Path,
@@ -26,16 +27,16 @@ pub trait DiskWatcher: Send + Sync + fmt::Debug {
         write: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<()>;
 
-    /// Called in place of a sync. `sync` carries it out.
+    /// Called instead of a sync. `sync` carries out the sync.
     ///
     /// # Errors
-    /// That of `sync`, or whatever the test wants the disk to answer.
+    /// The error of `sync`, or any other error that the test wants the disk to return.
     fn sync(&self, path: &Path, sync: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()>;
 
-    /// Called before blocks are reserved; an error is returned in place of reserving.
+    /// Called before blocks are reserved. If it returns an error, nothing is reserved.
     ///
     /// # Errors
-    /// Whatever the test wants the disk to answer.
+    /// Any error that the test wants the disk to return.
     fn before_preallocate(&self, path: &Path, bytes: u64) -> io::Result<()>;
 }
 
@@ -52,13 +53,13 @@ impl WatchedDisk {
         Self { real: LocalDisk::default(), watcher, has_descriptors: true }
     }
 
-    /// The same, whose files are not the kernel's: nothing of them can be sent by it.
+    /// Returns such a disk whose files have no kernel descriptors, so that the kernel cannot send from them.
     pub fn without_descriptors(watcher: Arc<dyn DiskWatcher>) -> Self {
         Self { has_descriptors: false, ..Self::new(watcher) }
     }
 }
 
-/// An open file, and its path.
+/// An open file with its path.
 pub struct WatchedFile {
     real: <LocalDisk as Disk>::File,
     path: PathBuf,

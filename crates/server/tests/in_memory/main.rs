@@ -1,5 +1,5 @@
-//! The shipped sessions of all fronts, and the links between nodes, over a network in memory: no socket of the kernel
-//! is opened. A binary of its own, since the world is that of the process.
+//! The shipped sessions of all fronts, and the links between nodes, over a network in memory. No socket of
+//! the kernel is opened. This is its own binary, because the world is set for the whole process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
@@ -26,7 +26,7 @@ use common::{Client, TestServer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Nothing goes wrong.
+/// A watcher that lets everything through.
 #[derive(Debug)]
 struct Calm;
 
@@ -61,7 +61,7 @@ async fn connect(address: SocketAddr) -> Stream {
     net::connect(&address.to_string()).await.unwrap()
 }
 
-/// Reads until `end` has come.
+/// Reads until the input ends with `end`.
 async fn until(stream: &mut Stream, end: &str) -> String {
     let mut all = Vec::new();
     let reading = async {
@@ -96,7 +96,7 @@ async fn a_kafka_client_produces_and_fetches() {
     let fetched = client.fetch_from("t", 0, 0).await;
     let offsets: Vec<i64> = decoded(&fetched).into_iter().map(|(offset, _)| offset).collect();
     assert_eq!(offsets, (0..1000).collect::<Vec<_>>());
-    // One that waits for what comes, long before its time is over.
+    // A fetch that waits for new records gets them long before its wait is over.
     let mut waiting = Client::over(connect(server.kafka()).await);
     let mut fetch = fetch_request("t", 0, 1000);
     fetch.max_wait_ms = 120_000;
@@ -119,7 +119,7 @@ async fn nats_clients_of_two_nodes_hear_each_other() {
     assert_eq!(until(&mut there, "PONG\r\n").await, "PONG\r\n");
     there.write_all(b"PUB orders.eu 5\r\nlocal\r\n").await.unwrap();
     assert_eq!(until(&mut there, "local\r\n").await, "MSG orders.eu 7 5\r\nlocal\r\n");
-    // The other node hears of the subscription a little later.
+    // The other node learns of the subscription a little later.
     let heard = async {
         loop {
             here.write_all(b"PUB orders.us 6\r\nremote\r\n").await.unwrap();

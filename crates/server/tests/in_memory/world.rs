@@ -1,4 +1,4 @@
-//! The real world with a network in memory: what comes by the kernel's sockets reaches nobody here.
+//! The real world with a network in memory. Traffic on the kernel's sockets cannot reach these tests.
 
 use std::io;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use tailrace_env::{Join, Park, Running, Spawn, Task, Timer, Work, World};
 
 use crate::network::Network;
 
-/// How long bytes are on their way.
+/// How long bytes are in transit.
 const LATENCY: Duration = Duration::from_millis(1);
 
 struct InMemory;
 
-/// Makes it the world of this process.
+/// Installs it as the world of this process.
 pub(crate) fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| tailrace_env::install(&InMemory));

@@ -1,5 +1,6 @@
-//! What one node answers to the administration of many: field by field what Kafka 4.3.1 with one node and without an authorizer
-//! answers, but for the words of messages. Where tailrace differs, the test says so.
+//! How a single node answers requests that administer a cluster. Each field matches the answer of Kafka 4.3.1
+//! with one node and without an authorizer, except for the wording of messages. Where tailrace differs, the
+//! test says so.
 
 use crate::common::{Client, TestServer};
 use tailrace_kafka_wire::messages::*;
@@ -178,7 +179,7 @@ fn update(version: i16, name: &str, level: i16, kind: i8) -> UpdateFeaturesReque
 
 type Levels = Vec<(String, i16)>;
 
-/// Epoch, levels in force, and ranges that are supported.
+/// Returns the epoch, the finalized levels, and the supported ranges.
 async fn features(client: &mut Client, version: i16) -> (i64, Levels, Vec<(String, i16, i16)>) {
     let request = ApiVersionsRequest {
         client_software_name: "test".to_owned(),
@@ -222,7 +223,7 @@ async fn features_are_those_of_kafka_4_3_without_streams_groups() {
         ("transaction.version", 0, 2),
     ];
     assert_eq!(supported, expected.map(range));
-    // Older clients cannot read a range that begins at 0.
+    // Older clients cannot read a range that starts at 0.
     let (epoch, finalized, supported) = features(&mut client, 3).await;
     assert_eq!((epoch, finalized), (1, levels(&NEWEST)));
     assert_eq!(supported, [range(("metadata.version", 7, 30))]);
@@ -274,9 +275,9 @@ async fn levels_that_kafka_refuses_are_refused() {
             ("metadata.version", 29, 1),
             ("metadata.version", 29, 2),
             ("metadata.version", 31, 1),
-            // Kafka has it, and finalizes it.
+            // Kafka supports this feature and finalizes it.
             ("streams.version", 1, 1),
-            // Kafka says yes, and does nothing.
+            // Kafka accepts this and does nothing.
             ("kraft.version", 1, 1),
         ] {
             let answer = client.call(version, &update(version, name, level, kind)).await;
@@ -290,7 +291,7 @@ async fn levels_that_kafka_refuses_are_refused() {
         let answer = client.call(2, &update(2, "group.version", 0, kind)).await;
         assert_eq!(answer.error_code, INVALID_UPDATE_VERSION, "upgrade type {kind}");
     }
-    // Kafka takes unsafe downgrades of all but metadata.version.
+    // Kafka accepts unsafe downgrades of every feature but metadata.version.
     let answer = client.call(2, &update(2, "group.version", 0, 3)).await;
     assert_eq!(answer.error_code, INVALID_UPDATE_VERSION);
     assert_eq!(features(&mut client, 4).await.0, 1, "nothing has changed");
@@ -400,7 +401,7 @@ async fn quotas_are_listed_as_none_and_cannot_be_set() {
         let entry = alter_client_quotas_request::EntryData { entity: vec![entity], ..Default::default() };
         let request = AlterClientQuotasRequest { entries: vec![entry], ..Default::default() };
         let answer = client.call(version, &request).await;
-        // Kafka sets it.
+        // Kafka sets the quota.
         assert_eq!(answer.entries[0].error_code, INVALID_REQUEST);
         assert_eq!(answer.entries[0].entity[0].entity_name.as_deref(), Some("x"));
         assert!(answer.entries[0].error_message.is_some());

@@ -1,4 +1,4 @@
-//! Settings are shown and changed as in Kafka, and illegal changes refused with the error that Kafka gives.
+//! Settings are shown and changed as in Kafka, and illegal changes get the error that Kafka gives.
 
 use crate::common;
 use crate::common::{Client, OK, TestServer, error};
@@ -97,7 +97,7 @@ async fn describe(
     client.call(4, &request).await.results.remove(0)
 }
 
-/// Value and source of one key.
+/// Returns the value and the source of one key.
 async fn value(client: &mut Client, resource_type: i8, name: &str, key: &str) -> Option<(String, i8)> {
     let found = describe(client, resource_type, name, Some(&[key])).await.configs.pop()?;
     Some((found.value?, found.config_source))

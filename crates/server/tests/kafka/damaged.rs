@@ -1,4 +1,5 @@
-//! Records that are known to be damaged, where no other replica has them: who reads them is told, and nobody is held up for ever.
+//! Records that are known to be damaged and that no other replica has. Readers get an error, and nothing
+//! blocks forever.
 
 use crate::common::rig::*;
 use crate::common::{Client, TestServer, error};
@@ -64,7 +65,7 @@ async fn commit(client: &mut Client, offset: i64) {
     assert_eq!(answer.topics[0].partitions[0].error_code, 0);
 }
 
-/// The committed offset, or why there is none.
+/// Returns the committed offset, or the error code instead.
 async fn committed(client: &mut Client) -> Result<i64, ErrorCode> {
     let group = OffsetFetchRequestGroup { group_id: "g".to_owned(), topics: None, ..Default::default() };
     let request = OffsetFetchRequest { groups: vec![group], ..Default::default() };
@@ -75,7 +76,8 @@ async fn committed(client: &mut Client) -> Result<i64, ErrorCode> {
     }
 }
 
-/// An older position would be taken for the newest one, or none at all: clients would skip records, or read a day again.
+/// If the coordinator skipped a damaged position, it would take an older one for the newest, or find none.
+/// Clients would skip records, or read a day's records again.
 #[tokio::test]
 async fn a_coordinator_does_not_pass_over_damaged_positions() {
     let mut server = TestServer::with(&[("offsets.topic.num.partitions", "1")]).await;
@@ -85,7 +87,7 @@ async fn a_coordinator_does_not_pass_over_damaged_positions() {
         commit(&mut client, offset).await;
     }
     assert_eq!(committed(&mut client).await, Ok(3));
-    // No scrubber has found it: what is acted on is checked.
+    // The scrubber has not found the damage: the coordinator checks the records that it acts on.
     server.stop().await;
     damage_second_batch(&server, "__consumer_offsets-0");
     server.begin(crate::common::local_disk()).await;

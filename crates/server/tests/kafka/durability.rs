@@ -1,5 +1,5 @@
-//! Nothing is acknowledged, or shown, before it is on stable storage, where that was promised; and what a failing or
-//! full disk does to a partition, to its neighbours and to the metadata.
+//! Where durability was promised, nothing is acknowledged or shown before it is on stable storage. Also, what
+//! a failing or full disk does to a partition, to its neighbours and to the metadata.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::{CreateTopicsRequest, ProduceRequest};
 use tokio::task::JoinSet;
 
-/// A short while in which something must not happen.
+/// A short period during which something must not happen.
 const MEANWHILE: Duration = Duration::from_millis(150);
 
 const RECORDS: u64 = 3;
@@ -26,7 +26,7 @@ async fn server_with(tap: &Arc<Tap>, topics: &[(&str, &[(&str, &str)])]) -> (Tes
     (server, client)
 }
 
-/// Produces `batches` batches with four requests in flight, and takes down what the answers promise.
+/// Produces `batches` batches with up to four requests in flight, and records what the answers promise.
 async fn produce_many(address: std::net::SocketAddr, tap: Arc<Tap>, partition: i32, batches: u64) {
     let mut client = Client::to(address).await;
     let (mut sent, mut answered) = (0, 0);
@@ -46,7 +46,7 @@ async fn produce_many(address: std::net::SocketAddr, tap: Arc<Tap>, partition: i
     }
 }
 
-/// Reads up to `end` and takes down what it sees.
+/// Reads up to `end` and records what it has seen.
 async fn consume_all(address: std::net::SocketAddr, tap: Arc<Tap>, partition: i32, end: i64) {
     let mut client = Client::to(address).await;
     let mut at = 0;
@@ -121,7 +121,7 @@ async fn only_who_asked_for_it_waits_for_a_sync() {
     assert_eq!(client.produce_to("strict", 0, -1, numbered(0, 1, 50)).await.base_offset, 0);
     tap.hold("/strict-0/");
     tap.hold("/relaxed-0/");
-    // The leader's word is enough for acks=1; a relaxed topic commits at once.
+    // With acks=1 the leader's append is enough. A relaxed topic commits at once.
     assert_eq!(client.produce_to("strict", 0, 1, numbered(1, 1, 50)).await.base_offset, 1);
     assert_eq!(client.produce_to("relaxed", 0, -1, numbered(0, 1, 50)).await.error_code, 0);
     assert_eq!(client.read_all("relaxed", 0, 0).await.len(), 1);
@@ -160,11 +160,12 @@ async fn acks_0_and_1_on_a_strict_topic_are_synced_all_the_same() {
     assert_eq!(broken_promises(&tap.events()), Vec::<String>::new());
 }
 
-/// The client is cut off while its batch waits to be written; the batch is written, so it is synced and shown.
+/// The server cuts the client off while its batch waits to be written. The batch is still written, so it must
+/// be synced and shown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     let tap = Tap::new();
-    // No checkpoint may do by chance what the append should have set off.
+    // No checkpoint may happen to do the sync that the append should cause.
     let settings =
         [("tailrace.response.write.timeout.ms", "500"), ("tailrace.checkpoint.interval.ms", "3600000")];
     let server = TestServer::on(tap.disk(), &settings).await;
@@ -173,7 +174,8 @@ async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     for _ in 0..16 {
         client.produce_to("strict", 0, -1, numbered(0, 1, 900_000)).await;
     }
-    // An answer that is due in a while and is more than the socket takes; before it is, a first append.
+    // The answer to the fetch comes after a while and is more than the socket takes. Before that, the client
+    // appends to the partition for the first time.
     let mut gone = server.connect().await;
     let mut fetch = fetch_request("strict", 0, 0);
     (fetch.max_wait_ms, fetch.min_bytes) = (300, i32::MAX);
@@ -220,7 +222,7 @@ async fn a_failed_sync_stops_the_partition_and_nothing_else() {
     assert_eq!(server.metric("tailrace_fsync_failures_total").await, 1.0);
 }
 
-/// Those who were waiting for the sync that fails are told, and so are those behind them.
+/// Requests that wait for the failing sync get an error, and so do those queued behind them.
 #[tokio::test]
 async fn everyone_in_flight_learns_of_a_failed_sync() {
     let tap = Tap::new();
@@ -234,7 +236,7 @@ async fn everyone_in_flight_learns_of_a_failed_sync() {
         other.send(9, &produce_request("strict", 0, -1, numbered(number, 1, 50))).await;
         waiting.push(other);
     }
-    // acks=1 is answered in order behind them, so they are all appended then.
+    // Batches count as produced once they are appended, so none of them waits to be written any more.
     eventually("all are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
@@ -273,12 +275,12 @@ async fn a_full_disk_refuses_writes_and_recovers() {
     let numbers: Vec<_> = client.read_all("strict", 0, 0).await.iter().map(|(_, v)| number(v)).collect();
     assert_eq!(numbers, (0..expected as u64).collect::<Vec<_>>());
     assert_eq!(server.get("/healthz").await.0, 200);
-    // And what a crash leaves now is what was acknowledged.
+    // A crash now leaves exactly what was acknowledged.
     let copy = server.crashed_copy().await;
     assert_eq!(copy.connect().await.read_all("strict", 0, 0).await.len(), expected);
 }
 
-/// Probes stay content, people are told: what, where, and how much is free.
+/// Health probes stay green, but people are told what is full, where, and how much space is free.
 #[tokio::test]
 async fn a_full_disk_is_told_while_it_lasts() {
     let tap = Tap::new();
@@ -317,8 +319,8 @@ async fn a_disk_with_little_room_is_told() {
     assert!(body.contains(" is nearly full: ") && body.ends_with(&what), "{body}");
 }
 
-/// Delayed allocation can make a full disk known only when a file is synced. What was not written back then may be lost,
-/// so this is a failed sync and not a refused write.
+/// With delayed allocation, a full disk may show only when a file is synced. Data that was not written back
+/// by then may be lost, so this is a failed sync and not a refused write.
 #[tokio::test]
 async fn a_sync_that_fails_for_lack_of_space_is_not_tried_again() {
     for (file, acks) in [(".log", -1), ("entries", 1)] {
@@ -336,7 +338,7 @@ async fn a_sync_that_fails_for_lack_of_space_is_not_tried_again() {
     }
 }
 
-/// Checkpoints only make the next start quicker.
+/// Checkpoints only make the next start faster.
 #[tokio::test]
 async fn a_disk_without_room_for_checkpoints_takes_what_fits() {
     let tap = Tap::new();
@@ -347,7 +349,7 @@ async fn a_disk_without_room_for_checkpoints_takes_what_fits() {
     for number in 0..30 {
         let answer = client.produce_to("strict", 0, -1, numbered(number, 1, 100)).await;
         assert_eq!((answer.error_code, answer.base_offset), (0, number.cast_signed()));
-        // A checkpoint is due in between.
+        // Leave time for a checkpoint.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(server.get("/healthz").await.0, 200);
@@ -372,7 +374,7 @@ async fn a_disk_without_room_for_reserves_takes_what_fits() {
 async fn a_full_disk_at_the_first_append_and_at_a_roll() {
     let tap = Tap::new();
     let (server, mut client) = server_with(&tap, &[("strict", &[("internal.segment.bytes", "300")])]).await;
-    // The entry that begins the epoch, then each file of the segment, in the order in which they are written.
+    // The entry that starts the epoch, then each file of the segment, in the order in which they are written.
     let mut base = 0;
     for round in 0..3 {
         let files = ["entries", ".header", ".index", ".log"];

@@ -1,4 +1,4 @@
-//! Every served API is answered at every version that ApiVersions names, on a server with a topic that has records.
+//! The server answers every API at every version that ApiVersions lists. The server has a topic with records.
 
 use crate::common::{Client, TestServer, topic};
 use tailrace_kafka_wire::messages::*;
@@ -19,7 +19,7 @@ async fn versions<R: Request>(client: &mut Client) -> std::ops::RangeInclusive<i
     min..=api.max_version
 }
 
-/// Calls `request(version)` at each version and hands the answer to `check`.
+/// Calls `request(version)` at each version and passes the answer to `check`.
 async fn at_every_version<R: Request>(
     client: &mut Client,
     request: impl Fn(i16) -> R,
@@ -422,7 +422,8 @@ async fn transactions() {
         transactional_id: transactional_id.clone(),
         producer_id,
         producer_epoch,
-        // From version 5 on none that was committed without an epoch of its own can be committed once more.
+        // From version 5 on, a transaction that was committed without bumping the epoch cannot be committed
+        // again.
         committed: version < 5,
         ..Default::default()
     };

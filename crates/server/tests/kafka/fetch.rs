@@ -1,4 +1,5 @@
-//! What consumers get: the bytes that were produced, within their limits, when there is enough, and nothing else.
+//! Consumers get the bytes that were produced, within their limits and once there is enough, and nothing
+//! else.
 
 use std::time::{Duration, Instant};
 
@@ -29,14 +30,14 @@ fn without_waiting(mut request: FetchRequest) -> FetchRequest {
     request
 }
 
-/// Wants these (partition, offset) of topic `t`.
+/// Builds a request for these (partition, offset) pairs of topic `t`.
 fn fetch_of(wants: &[(i32, i64)]) -> FetchRequest {
     let partitions = wants.iter().map(|&(partition, offset)| wanted(partition, offset)).collect();
     let topics = vec![FetchTopic { topic: "t".to_owned(), partitions, ..Default::default() }];
     FetchRequest { topics, ..without_waiting(fetch_request("t", 0, 0)) }
 }
 
-/// Partition, error and number of records of each partition in the answer.
+/// Returns the partition, the error and the number of records of each partition in the answer.
 fn outline(response: &FetchResponse) -> Vec<(i32, ErrorCode, usize)> {
     let partitions = response.responses.iter().flat_map(|topic| &topic.partitions);
     let mut outline: Vec<_> =
@@ -109,13 +110,14 @@ async fn a_fetch_waits_for_enough_and_no_longer_than_it_says() {
     let mut answer = Box::pin(client.answer::<FetchRequest>(12));
     producer.produce_to("t", 0, -1, numbered(0, 1, 600)).await;
     assert!(tokio::time::timeout(MEANWHILE, &mut answer).await.is_err(), "600 bytes are not enough");
-    // Both partitions count together.
+    // Both partitions count towards the minimum.
     producer.produce_to("t", 1, -1, numbered(0, 1, 600)).await;
     let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("the second batch wakes it");
     assert_eq!(outline(&response), [(0, ErrorCode::None, 1), (1, ErrorCode::None, 1)]);
 }
 
-/// What one answer cannot take is no reason to wait: it ends with a segment, and at its own limit of bytes.
+/// A fetch does not wait for records that its answer cannot hold: an answer ends at the end of a segment, and
+/// at its own byte limit.
 #[tokio::test]
 async fn a_fetch_does_not_wait_for_what_its_answer_could_not_take() {
     let (_server, mut client) = with_topic(&[("internal.segment.bytes", "1000")]).await;
@@ -134,7 +136,7 @@ async fn a_fetch_does_not_wait_for_what_its_answer_could_not_take() {
     assert_eq!(outline(&answer), [(0, ErrorCode::None, 1)]);
 }
 
-/// A fetch that is woken often and never satisfied gives its time limit's answer.
+/// A fetch that is woken often and never satisfied is answered when its time is up.
 #[tokio::test]
 async fn a_fetch_that_is_never_satisfied_answers_in_time() {
     let (server, mut client) = with_topic(&[]).await;
@@ -250,7 +252,7 @@ async fn epochs_are_checked_and_divergence_is_told() {
     client_again.produce_to("t", 0, -1, numbered(5, 5, 50)).await;
     let client = &mut client_again;
     let mut request = fetch_of(&[(0, 0)]);
-    // As in Kafka, a client that knows a newer epoch is told of no leader.
+    // As in Kafka, a client that knows a newer epoch is not given a leader.
     for (claimed, expected, leader) in [
         (-1, ErrorCode::None, (-1, -1)),
         (0, ErrorCode::FencedLeaderEpoch, (1, 1)),
@@ -298,7 +300,8 @@ async fn a_session_repeats_only_what_is_new() {
         }
         request
     };
-    // The offset did not move, so the data come again; an error is repeated; nothing is said of partition 1.
+    // The offset did not move, so the records come again. An error is repeated. Partition 1 has nothing new,
+    // so it is left out.
     let answer = client.call(12, &incremental(1, &[])).await;
     assert_eq!((answer.session_id, outline(&answer)), (id, vec![(0, ErrorCode::None, 2), unknown]));
     // Sessions are not bound to a connection.
@@ -309,10 +312,10 @@ async fn a_session_repeats_only_what_is_new() {
     assert_eq!(outline(&other.call(12, &request).await), []);
     producer.produce_to("t", 1, -1, numbered(0, 3, 50)).await;
     assert_eq!(outline(&client.call(12, &incremental(3, &[])).await), [(1, ErrorCode::None, 3)]);
-    // A partition that is added; and a high watermark that moved is news.
+    // A partition is added. For partition 1, a moved high watermark would be news.
     let answer = client.call(12, &incremental(4, &[(1, 3), (2, 0)])).await;
     assert_eq!(outline(&answer), [(2, ErrorCode::None, 0)]);
-    // Woken by a produce while it waits.
+    // A produce wakes the fetch while it waits.
     let mut waiting = incremental(5, &[]);
     waiting.max_wait_ms = 20_000;
     client.send(12, &waiting).await;
@@ -322,7 +325,7 @@ async fn a_session_repeats_only_what_is_new() {
     let (_, response) = tokio::time::timeout(AT_ONCE, answer).await.expect("woken");
     assert_eq!(outline(&response), [(2, ErrorCode::None, 1)]);
 
-    // Wrong epochs and ids; the session goes on with the right epoch.
+    // Wrong epochs and ids are refused. The session continues with the right epoch.
     for epoch in [5, 7, 1000, -2] {
         let refused = client.call(12, &incremental(epoch, &[])).await;
         assert_eq!((error(refused.error_code), refused.session_id), (ErrorCode::InvalidFetchSessionEpoch, 0));
@@ -333,7 +336,7 @@ async fn a_session_repeats_only_what_is_new() {
         assert_eq!(error(client.call(12, &request).await.error_code), ErrorCode::FetchSessionIdNotFound);
     }
     assert_eq!(outline(&client.call(12, &incremental(6, &[(2, 1)])).await), []);
-    // Its end.
+    // The request closes the session.
     let last = client.call(12, &incremental(-1, &[(0, 0)])).await;
     assert_eq!((last.session_id, outline(&last)), (0, vec![(0, ErrorCode::None, 2)]));
     let refused = client.call(12, &incremental(7, &[])).await;
@@ -341,7 +344,7 @@ async fn a_session_repeats_only_what_is_new() {
     assert_eq!(server.metric("tailrace_fetch_sessions").await, 0.0);
 }
 
-/// As Kafka has it: what is named last counts.
+/// As in Kafka, the last mention counts.
 #[tokio::test]
 async fn a_partition_that_is_named_twice_is_answered_once() {
     let (_server, mut client) = with_topic(&[]).await;
@@ -355,7 +358,7 @@ async fn a_partition_that_is_named_twice_is_answered_once() {
     assert_eq!((error(answer.error_code), answer.responses.len()), (ErrorCode::InvalidRequest, 0));
 }
 
-/// Long lists, and whatever tools ask, are decided on other threads than short ones: the answers keep their order.
+/// Long lists are handled on other threads than short ones. The answers keep their order.
 #[tokio::test]
 async fn a_long_list_is_answered_as_a_short_one_is() {
     let (_server, mut client) = with_topic(&[]).await;
@@ -456,7 +459,8 @@ async fn a_waiting_fetch_learns_that_its_records_were_deleted() {
     assert_eq!(error(only_partition(response).error_code), ErrorCode::OffsetOutOfRange);
 }
 
-/// First appends begin an epoch on a worker thread while they hold the partition; deleting records needs both too.
+/// A first append holds its partition while it starts an epoch on a worker thread. Deleting records needs
+/// both the partition and a worker thread.
 #[test]
 fn deleting_records_and_appending_do_not_wait_for_each_other_for_ever() {
     let settings = [("tailrace.io.threads".to_owned(), "1".to_owned())].into();
@@ -515,7 +519,7 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
                 i64::try_from(number).expect("few")
             );
         }
-        // A reader that asked for everything and takes nothing yet.
+        // A reader that asks for everything and has read nothing yet.
         let mut reader = server.connect().await;
         let mut asked = 0;
         while asked < 30 {
@@ -536,12 +540,13 @@ async fn retention_removes_segments_and_leaves_readers_alone() {
             }
         });
         let start = start.await.expect("retention removes segments");
-        // The log start moves first, the files go later.
+        // The log start moves first. The files are removed later.
         eventually("files are removed", || async {
             std::fs::read_dir(server.data_dir().join("t-0")).expect("the folder").count() < 20
         })
         .await;
-        // The answers that were on their way are whole; those that were not yet looked for may be out of range.
+        // Answers that were already being sent are whole. Requests that were not yet processed may be out of
+        // range.
         let mut whole = 0;
         for number in 0..15 {
             let (_, response) = reader.answer::<FetchRequest>(12).await;

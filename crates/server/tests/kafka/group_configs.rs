@@ -1,4 +1,5 @@
-//! Settings of groups through the configuration APIs, as Kafka 4.3.1 answers them: also of groups that do not exist.
+//! Group settings through the configuration APIs, as Kafka 4.3.1 answers them. They exist even for groups
+//! that do not.
 
 use crate::common::{Client, OK, TestServer, error};
 use tailrace_kafka_wire::ErrorCode::{self, InvalidConfig, InvalidRequest};
@@ -183,7 +184,7 @@ async fn what_kafka_refuses_is_refused_with_its_codes() {
     assert_eq!(alter(&mut client, "g", "share.auto.offset.reset", APPEND, Some("x")).await.0, InvalidConfig);
     let (code, message) = alter(&mut client, "", "share.renew.acknowledge.enable", SET, Some("true")).await;
     assert_eq!((code, message.as_str()), (InvalidRequest, "Default group resources are not allowed."));
-    // As in Kafka, what groups derive from cannot be changed at run time.
+    // As in Kafka, the broker's defaults for groups cannot be changed at run time.
     let broker = DescribeConfigsResource {
         resource_type: 4,
         resource_name: "1".to_owned(),

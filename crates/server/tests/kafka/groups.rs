@@ -1,4 +1,4 @@
-//! Classic groups and offsets over the wire: every version of every API, restarts, and what is refused.
+//! Classic groups and offsets over the wire: every version of every API, restarts, and refusals.
 
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ async fn committed(client: &mut Client, version: i16, request: &OffsetCommitRequ
     answer.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.error_code).collect()
 }
 
-/// What version 8 finds: partition, offset, code.
+/// Returns what OffsetFetch finds at version 8: partition, offset, error code.
 async fn fetched(client: &mut Client, group: &str) -> Vec<(i32, i64, i16)> {
     let request = OffsetFetchRequest {
         groups: vec![OffsetFetchRequestGroup {
@@ -161,7 +161,8 @@ async fn a_member_of_every_version_joins_syncs_and_leaves() {
         assert_eq!(left.error_code, 0, "version {version}");
         assert!(left.members.iter().all(|member| member.error_code == 0));
         let again = client.call(version.min(5), &leave(version, &group, &joined.member_id)).await;
-        // From version 3 on it is said of the member, not of the request: also where there is no group.
+        // From version 3 on, the error is given for the member and not for the request, even if the group
+        // does not exist.
         let nowhere = client.call(version.min(5), &leave(version, "nobody", &joined.member_id)).await;
         let unknown = ErrorCode::UnknownMemberId.code();
         let expected = if version < 3 { (unknown, vec![]) } else { (0, vec![unknown]) };
@@ -234,7 +235,7 @@ async fn offsets_of_every_version_are_stored_and_found() {
         assert_eq!(found[1].expect("a topic").partitions.len(), 2);
         assert!(found[2].is_none() && answer.groups.iter().all(|group| group.error_code == 0));
     }
-    // More than are asked at the same time, in the order in which they are named.
+    // More groups than the server reads at once. The answer keeps the order of the request.
     let group = |number: usize| OffsetFetchRequestGroup {
         group_id: if number.is_multiple_of(2) { "group-4".to_owned() } else { format!("nobody-{number}") },
         topics: None,
@@ -306,7 +307,8 @@ async fn administrators_list_describe_and_delete() {
     }
 }
 
-/// Nobody knows what such members read: their offsets are not deleted under them. What does not exist is said to be so before that.
+/// The coordinator cannot tell what such members read, so it does not delete offsets of their group. Unknown
+/// partitions are reported as unknown first.
 #[tokio::test]
 async fn offsets_of_members_that_are_not_understood_are_kept() {
     let (_server, mut client, _) = started(&[AT_ONCE]).await;
@@ -334,7 +336,7 @@ async fn offsets_of_members_that_are_not_understood_are_kept() {
     assert_eq!(codes, [ErrorCode::GroupSubscribedToTopic.code(), unknown, unknown, unknown]);
 }
 
-/// While a group waits for its members to join again, it is shown what they have, and not what they read.
+/// While a group waits for its members to rejoin, it shows their assignments but not their subscriptions.
 #[tokio::test]
 async fn a_group_that_is_rebalanced_shows_what_its_members_have() {
     let (server, mut client, _) = started(&[AT_ONCE]).await;
@@ -394,7 +396,7 @@ async fn a_join_that_waits_holds_nobody_else_up_and_ends_with_the_other_members(
         let answer = joined(&mut second, 9, "g").await;
         (second, answer)
     });
-    // The leader learns of it by its heartbeats.
+    // The leader learns of it through its heartbeats.
     let (mut code, deadline) = (0, Instant::now() + PATIENCE);
     while code == 0 {
         assert!(Instant::now() < deadline, "the leader is not told");
@@ -408,7 +410,7 @@ async fn a_join_that_waits_holds_nobody_else_up_and_ends_with_the_other_members(
     assert_eq!((again.error_code, again.generation_id, again.members.len()), (0, 2, 2));
     let (mut second, answer) = tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap().unwrap();
     assert_eq!((answer.generation_id, &answer.leader, answer.members.len()), (2, &first.member_id, 0));
-    // The follower waits for the leader's word.
+    // The follower waits for the leader's assignment.
     let member = answer.member_id.clone();
     let follower = tokio::spawn(async move { second.call(5, &sync("g", &answer, b"")).await });
     let mut assignments = sync("g", &again, b"half");
@@ -442,13 +444,13 @@ async fn what_makes_no_sense_is_refused_with_kafkas_codes() {
     assert_eq!(client.call(4, &unnamed).await.error_code, 0);
     let stale = HeartbeatRequest { generation_id: 9, ..heartbeat("g", &member) };
     assert_eq!(client.call(4, &stale).await.error_code, code(ErrorCode::IllegalGeneration));
-    // A tool may not move the offsets of members that are there.
+    // A tool must not move offsets while the group has members.
     let moved = committed(&mut client, 9, &commit("g", (TOPIC, id), &[(0, 1)])).await;
     assert_eq!(moved, [code(ErrorCode::UnknownMemberId)]);
     let mut long = commit("h", (TOPIC, id), &[(0, 1)]);
     long.topics[0].partitions[0].committed_metadata = Some("12345678901".to_owned());
     assert_eq!(committed(&mut client, 9, &long).await, [code(ErrorCode::OffsetMetadataTooLarge)]);
-    // Whether there is such a transaction or not, none was begun.
+    // No such transaction was started, so every version answers with an error.
     let transaction = TxnOffsetCommitRequest {
         transactional_id: "tx".to_owned(),
         group_id: "g".to_owned(),
@@ -475,7 +477,7 @@ async fn offsets_expire_unless_somebody_is_there() {
     let join = JoinGroupRequest { session_timeout_ms: 120_000, ..join("busy", "") };
     let member = client.call(3, &join).await;
     client.call(5, &sync("busy", &member, b"a")).await;
-    // Up to version 4 a commit brings its own time to live.
+    // Up to version 4, a commit carries its own retention time.
     let brief = |group, offsets: &[(i32, i64)]| OffsetCommitRequest {
         retention_time_ms: 1,
         ..commit(group, (TOPIC, id), offsets)
@@ -489,7 +491,7 @@ async fn offsets_expire_unless_somebody_is_there() {
     assert_eq!(committed(&mut client, 9, &commit("mixed", (TOPIC, id), &[(0, 2)])).await, [0]);
     assert_eq!(committed(&mut client, 4, &brief("mixed", &[(1, 3)])).await, [0]);
     assert_eq!(committed(&mut client, 4, &brief("brief", &[(0, 4), (1, 5)])).await, [0, 0]);
-    // All are looked at together.
+    // One check expires all of them.
     let have_expired = || async { server.metric("tailrace_offset_expirations_total").await >= 3.0 };
     eventually("offsets expire", have_expired).await;
     for _ in 0..2 {
@@ -500,11 +502,11 @@ async fn offsets_expire_unless_somebody_is_there() {
         ids.sort();
         assert_eq!(ids, ["busy", "mixed"], "a group goes with its last offset");
         assert_eq!(fetched(&mut client, "busy").await, [(0, 1, 0)], "it has a member");
-        // What has expired does not come back. The member is taken up again, with its session timeout.
+        // Expired offsets do not come back. The member is restored with its session timeout.
         server.restart().await;
         client = server.connect().await;
     }
-    // Once the member is gone, its offset is as old as it is.
+    // Once the member has left, its offset expires by its own age.
     let answer = client.call(4, &leave(4, "busy", &member.member_id)).await;
     assert_eq!(answer.error_code, 0);
     let group_is_gone = || async {
@@ -526,7 +528,8 @@ async fn offsets_go_with_their_topic() {
     };
     assert_eq!(client.call(3, &delete).await.responses[0].error_code, 0);
     let id = client.create_topic(TOPIC, 2, &[]).await;
-    // The coordinator may hear of it later; an offset of the old topic is never shown for the new one.
+    // The coordinator may learn of the deletion later. It never shows an offset of the old topic for the new
+    // one.
     assert_eq!(fetched(&mut client, "g").await, []);
     assert_eq!(committed(&mut client, 9, &commit("g", (TOPIC, id), &[(1, 6)])).await, [0]);
     server.restart().await;

@@ -1,4 +1,4 @@
-//! Kafka's own tool reads what a coordinator of groups writes to `__consumer_offsets`.
+//! Kafka's own tool reads what our group coordinator writes to `__consumer_offsets`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ async fn commit(client: &mut Client, version: i16, group: &str, offset: i64, ret
     assert_eq!(client.call(version, &request).await.topics[0].partitions[0].error_code, 0);
 }
 
-/// A static member joins alone, gets an assignment, and an administrator removes it.
+/// A static member joins alone and gets an assignment. Then an administrator removes it.
 async fn live(client: &mut Client) {
     let protocol = JoinGroupRequestProtocol {
         name: "range".to_owned(),

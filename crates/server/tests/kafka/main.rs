@@ -1,5 +1,6 @@
-//! Clients that speak the Kafka protocol plainly, against a server in this process. One binary, since each links the whole server; so no
-//! module may change anything of the process: environment, limits, current folder.
+//! Plain clients of the Kafka protocol, against a server in this process. All of it is one binary, because
+//! each binary links the whole server. Therefore no module may change the process: its environment, limits or
+//! current folder.
 
 mod admin;
 mod bad_input;

@@ -65,7 +65,7 @@ fn owning(
     request
 }
 
-/// The partitions of the answer's only topic; `None` if it says nothing of them.
+/// Returns the partitions of the only topic in the answer. `None` if the answer has no assignment.
 fn assigned(answer: &ConsumerGroupHeartbeatResponse) -> Option<Vec<i32>> {
     let topics = &answer.assignment.as_ref()?.topic_partitions;
     Some(topics.iter().flat_map(|topic| topic.partitions.clone()).collect())
@@ -87,7 +87,7 @@ async fn two_members_share_a_topic_and_outlive_a_restart() {
     assert_eq!((first.member_epoch, assigned(&first)), (1, Some(vec![0, 1, 2, 3])));
     assert_eq!(first.heartbeat_interval_ms, 5_000);
 
-    // The second one waits until the first has given back.
+    // The second member waits until the first has given up its partitions.
     let second = beat(&mut client, &join("g", "b")).await;
     assert_eq!((second.member_epoch, assigned(&second)), (2, Some(vec![])));
     let first = beat(&mut client, &alive("g", "a", 1)).await;
@@ -126,7 +126,8 @@ async fn two_members_share_a_topic_and_outlive_a_restart() {
         assert_eq!(described.groups[1].error_code, ErrorCode::GroupIdNotFound.code());
     }
 
-    // Offsets are committed in the member's epoch, or in an earlier one in which it had the partition already.
+    // A member may commit offsets in its current epoch, or in an earlier epoch in which it already had the
+    // partition.
     for (member, epoch, partition, expected) in [
         ("a", 2, 0, ErrorCode::None),
         ("a", 1, 0, ErrorCode::None),
@@ -155,7 +156,7 @@ async fn two_members_share_a_topic_and_outlive_a_restart() {
         assert_eq!(answer.topics[0].partitions[0].error_code, expected.code(), "{member} in {epoch}");
     }
 
-    // One leaves, the other gets everything.
+    // One member leaves, and the other gets everything.
     let goodbye = beat(&mut client, &alive("g", "a", -1)).await;
     assert_eq!(goodbye.member_epoch, -1);
     let second = beat(&mut client, &alive("g", "b", 2)).await;
@@ -222,11 +223,11 @@ async fn what_is_refused() {
         assert_eq!(answer.error_code, expected.code(), "{request:?} {answer:?}");
         assert!(answer.error_message.is_some_and(|text| !text.is_empty()), "{request:?}");
     }
-    // Nothing of that has left a trace.
+    // None of these requests left a trace.
     let request = ConsumerGroupDescribeRequest { group_ids: vec!["g".to_owned()], ..Default::default() };
     let described = client.call(1, &request).await;
     assert_eq!(described.groups[0].members.len(), 2);
-    // Clients of version 0 get an id.
+    // Clients of version 0 are given an id.
     let answer = client.call(0, &join("g", "")).await;
     assert_eq!((answer.error_code, answer.member_id.map(|id| id.len())), (0, Some(22)));
     server.stop().await;
@@ -268,7 +269,8 @@ async fn topics_that_come_and_grow_are_noticed() {
     server.stop().await;
 }
 
-/// Heartbeats until the member is given an assignment. Returns its epoch and the partitions of the only topic.
+/// Sends heartbeats until the member gets an assignment. Returns its epoch and the partitions of the only
+/// topic.
 async fn next_assignment(client: &mut Client, mut request: ConsumerGroupHeartbeatRequest) -> (i32, Vec<i32>) {
     for _ in 0..100 {
         let answer = beat(client, &request).await;
@@ -276,7 +278,7 @@ async fn next_assignment(client: &mut Client, mut request: ConsumerGroupHeartbea
         if let Some(found) = assigned(&answer) {
             return (answer.member_epoch, found);
         }
-        // The pause between heartbeats, by which a member asks. Their number is bounded.
+        // The pause between heartbeats. The number of heartbeats is bounded.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     panic!("no assignment comes");
@@ -322,7 +324,7 @@ async fn synced(client: &mut Client, member: &str, generation: i32) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_classic_group_is_upgraded_and_downgraded_while_it_works() {
     let (mut server, mut client, topic) = started().await;
-    // A classic group of one, which leads itself.
+    // A classic group with one member, which is its own leader.
     let asked = client.call(9, &classic_join("", &[])).await;
     assert_eq!(asked.error_code, ErrorCode::MemberIdRequired.code());
     let classic = asked.member_id;
@@ -345,7 +347,7 @@ async fn a_classic_group_is_upgraded_and_downgraded_while_it_works() {
     };
     assert_eq!(client.call(5, &sync).await.error_code, 0);
 
-    // A member of the new protocol joins: the group is a consumer group from now on.
+    // A member of the new protocol joins. From now on the group is a consumer group.
     let modern = beat(&mut client, &join("g", "m")).await;
     assert_eq!((modern.member_epoch, assigned(&modern)), (2, Some(vec![])));
     let heartbeat = |generation| HeartbeatRequest {
@@ -374,7 +376,7 @@ async fn a_classic_group_is_upgraded_and_downgraded_while_it_works() {
     types.sort_unstable();
     assert_eq!(types, [0, 1]);
 
-    // It leaves again: the group is a classic one, and comes together anew.
+    // It leaves again. The group is classic again and rebalances.
     beat(&mut client, &owning(alive("g", "m", -1), topic, &[2, 3])).await;
     let told = client.call(4, &heartbeat(2)).await;
     assert_eq!(told.error_code, ErrorCode::RebalanceInProgress.code());
@@ -411,7 +413,7 @@ async fn members_of_a_share_group_get_partitions_once_there_is_state() {
             found = Some(assignment);
             break;
         }
-        // The pause between heartbeats, by which a member asks. Their number is bounded.
+        // The pause between heartbeats. The number of heartbeats is bounded.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let found = found.expect("an assignment");
@@ -420,7 +422,7 @@ async fn members_of_a_share_group_get_partitions_once_there_is_state() {
         (topic, &[0, 1, 2, 3][..])
     );
 
-    // With two, each has a half; nothing has to be given back first.
+    // With two members, each gets half. Nothing has to be revoked first.
     let second = client.call(1, &join("b")).await;
     let mut halves = second.assignment.expect("an assignment").topic_partitions.remove(0).partitions;
     assert_eq!(halves.len(), 2);

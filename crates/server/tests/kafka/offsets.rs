@@ -1,4 +1,4 @@
-//! Offsets by name, by time and by epoch, and records deleted from the front.
+//! Offsets by name, by time and by epoch, and the deletion of records at the start of a log.
 
 use crate::common::{Client, OK, TestServer, error};
 use tailrace_kafka_wire::ErrorCode::{
@@ -37,7 +37,7 @@ async fn list(
     client.call(11, &request).await.topics.remove(0).partitions
 }
 
-/// Offset, timestamp and epoch that `timestamp` leads to in partition 0.
+/// Returns the offset, timestamp and epoch that ListOffsets gives for `timestamp` in partition 0.
 async fn offset(client: &mut Client, topic: &str, timestamp: i64) -> (i64, i64, i32) {
     let plain = list(client, topic, 0, vec![question(0, timestamp)]).await.remove(0);
     assert_eq!(plain.error_code, 0);
@@ -58,7 +58,8 @@ async fn delete(client: &mut Client, topic: &str, index: i32, offset: i64) -> (i
     (answer.low_watermark, error(answer.error_code))
 }
 
-/// Epoch and end offset that the server gives for `epoch`, by a client that believes in `current`.
+/// Returns the epoch and end offset that the server gives for `epoch` to a client whose current epoch is
+/// `current`.
 async fn epoch_end(
     client: &mut Client,
     topic: &str,
@@ -134,7 +135,7 @@ async fn by_time() {
     }
 }
 
-/// They are expanded, and looked into, on other threads than small ones.
+/// Large batches are decompressed and searched on other threads than small ones.
 #[tokio::test]
 async fn by_time_within_large_batches() {
     let server = TestServer::start().await;
@@ -235,7 +236,8 @@ async fn epochs_over_restarts() {
     let mut client = server.connect().await;
     let epoch = client.topic("t").await.partitions[0].leader_epoch;
     assert_eq!(epoch, 1, "raised by the restart");
-    // Nothing was appended in it yet, and still clients must be able to trust positions that carry it.
+    // Nothing has been appended in this epoch yet, and still clients must be able to trust positions that
+    // carry it.
     assert_eq!(offset(&mut client, "t", LATEST).await, (3, -1, 1));
     assert_eq!(offset(&mut client, "t", EARLIEST).await, (0, -1, 0));
     assert_eq!(epoch_end(&mut client, "t", 0, 1, 1).await, Ok((1, 3)));

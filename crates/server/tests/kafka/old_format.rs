@@ -1,5 +1,6 @@
-//! Partitions as a tailrace wrote them before there was compaction, in version 1 of the format: built here byte by byte as
-//! docs/format.md has them, opened by this tailrace, kept in their version, and brought to the next one by compaction.
+//! Partitions in version 1 of the format, which tailrace wrote before it had compaction. The test builds them
+//! byte by byte from docs/format.md. This tailrace opens them and keeps their version, until compaction
+//! raises it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,13 @@ use tailrace_types::{LeaderEpoch, Offset, TimestampMs};
 
 const TOPIC: &str = "old";
 
-/// What a crash, or somebody's hand, may have left of a partition.
+/// What a crash, or a person, may have left of a partition.
 const INTACT: i32 = 0;
 const WITHOUT_INDEX: i32 = 1;
 const WITHOUT_CHECKPOINT: i32 = 2;
 const PARTITIONS: i32 = 3;
 
-/// Little-endian numbers behind each other.
+/// Concatenated little-endian numbers.
 #[derive(Default)]
 struct Bin(Vec<u8>);
 
@@ -68,14 +69,14 @@ impl Bin {
     }
 }
 
-/// A batch in the log: its raft index, its header, and all of it.
+/// A batch in the log: its raft index, its header, and its bytes.
 struct Batch {
     raft_index: u64,
     header: BatchHeader,
     bytes: Bytes,
 }
 
-/// Records from `offset` on with these keys. Their values tell their offsets.
+/// Builds records with these keys from `offset` on. Each value names its offset.
 fn batch(raft_index: u64, epoch: i32, offset: i64, keys: &[&str]) -> Batch {
     let (base_offset, leader_epoch) = (Offset(offset), LeaderEpoch(epoch));
     let mut builder = BatchBuilder::new(BatchOptions { base_offset, leader_epoch, ..Default::default() });
@@ -129,14 +130,14 @@ fn segment_header(base: i64, first_raft_index: u64, created: i64) -> Vec<u8> {
     head.zeros_to(60).sealed()
 }
 
-/// A leader's entry, which takes a raft index and no offset.
+/// Encodes a leader's entry, which takes a raft index and no offset.
 fn entry(raft_index: u64, epoch: i32, offset: i64) -> Vec<u8> {
     let body = Bin::default().u64(raft_index).i32(epoch).i64(offset).0;
     let crc = crc32c::crc32c_append(crc32c::crc32c(&0_u32.to_le_bytes()), &body);
     Bin::default().u32(0).u32(crc).raw(&body).0
 }
 
-/// A row of the checkpoint's table of segments.
+/// Encodes a row of the checkpoint's table of segments.
 fn segment_entry(base: i64, batches: &[&Batch], created: i64) -> Vec<u8> {
     let (first, last) = (batches[0], batches[batches.len() - 1]);
     let max = batches.iter().map(|batch| batch.header.max_timestamp.0).max().expect("a batch");
@@ -154,7 +155,8 @@ fn segment_entry(base: i64, batches: &[&Batch], created: i64) -> Vec<u8> {
         .0
 }
 
-/// Puts offsets 0 to 8 in two segments and two epochs there; the last batch came after the checkpoint and has no row.
+/// Writes offsets 0 to 8 in two segments and two epochs. The last batch was appended after the checkpoint and
+/// has no row.
 fn build(folder: &Path, id: [u8; 16], partition: i32) {
     std::fs::remove_dir_all(folder).expect("it is there");
     std::fs::create_dir(folder).expect("it can be made");
@@ -195,7 +197,7 @@ fn build(folder: &Path, id: [u8; 16], partition: i32) {
     }
 }
 
-/// The files of a partition that are ours, each with its version.
+/// Returns the files of a partition that have a version, with that version.
 fn versions(folder: &Path) -> Vec<(String, u32)> {
     let paths = std::fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("an entry").path());
     let mut found: Vec<_> = paths
@@ -241,7 +243,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
     let verified = inspect::verify_dir(&RealDisk, &folder(&server, INTACT)).expect("it can be read");
     assert!(verified.is_sound(), "{verified:?}");
 
-    // Opened, recovered, and closed again: everything is there, and an older tailrace could go on with it.
+    // Open, recover, and close: everything is there, and an older tailrace could still read the files.
     for _ in 0..2 {
         server.begin(local_disk()).await;
         let mut client = server.connect().await;
@@ -257,7 +259,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
         }
     }
 
-    // What comes later goes behind it, and compaction takes old and new alike.
+    // New records are appended after the old ones, and compaction treats old and new alike.
     server.begin(local_disk()).await;
     let mut client = server.connect().await;
     for partition in 0..PARTITIONS {
@@ -285,7 +287,7 @@ async fn partitions_of_version_1_are_read_kept_and_brought_to_version_2_by_compa
         let mut client = server.connect().await;
         for partition in 0..PARTITIONS {
             let left = client.read_all(TOPIC, partition, 0).await;
-            // Of a, b, c, d, e the last; and of what came later at least its last.
+            // The last records of keys a to e remain, and at least the last of the new ones.
             assert_eq!(left[..5], records_from([3, 4, 5, 7, 8]), "{partition}");
             assert_eq!(left.last().expect("more").0, 38, "{partition}");
         }

@@ -1,4 +1,5 @@
-//! Producer ids, what partitions remember of producers, and the answers to those who ask for what is not there yet.
+//! Producer ids, what partitions remember of producers, and the answers to requests for features that do not
+//! exist yet.
 
 use crate::common::{Client, OK, TestServer, batch, error};
 use tailrace_kafka_wire::ErrorCode::{self, InvalidRequest, InvalidTopicException, UnknownTopicOrPartition};
@@ -69,7 +70,7 @@ async fn requests_that_are_refused_at_once() {
     assert_eq!(init(&mut client, half).await, Err(InvalidRequest));
     let half = InitProducerIdRequest { producer_epoch: 5, ..idempotent() };
     assert_eq!(init(&mut client, half).await, Err(InvalidRequest));
-    // Share groups, and what is no type at all.
+    // Share groups, and an unknown type.
     for key_type in [2, 9] {
         let request =
             FindCoordinatorRequest { key_type, coordinator_keys: vec!["g".to_owned()], ..Default::default() };
@@ -117,7 +118,7 @@ async fn producers_are_remembered() {
         assert_eq!((producer.producer_id, producer.producer_epoch, producer.last_sequence), (77, 3, 3));
         assert_eq!((producer.last_timestamp, producer.coordinator_epoch), (4000, -1));
         assert_eq!(producer.current_txn_start_offset, -1);
-        // And once more after a restart.
+        // The same again after a restart.
         server.restart().await;
         client = server.connect().await;
     }

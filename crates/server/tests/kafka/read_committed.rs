@@ -1,5 +1,6 @@
-//! Consumers that read only what is committed: Fetch, ListOffsets, DescribeProducers, DeleteRecords and a restart, on a log
-//! with transactions in it. The log is written before the server starts, as the coordinator of transactions would write it.
+//! Consumers that read only what is committed: Fetch, ListOffsets, DescribeProducers, DeleteRecords and a
+//! restart, on a log with transactions. The test writes the log before the server starts, as the coordinator
+//! of transactions would write it.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::path::Path;
@@ -28,7 +29,8 @@ const POLICY: Policy = Policy {
     timestamp_type: tailrace_records::TimestampType::CreateTime,
 };
 
-/// The timestamp of a record. Of the year 2096, so that none is too old to stay, and later than that of any marker.
+/// Returns the timestamp of a record. It is in the year 2096, so that no record is too old to stay, and later
+/// than that of any marker.
 fn time_of(number: u64) -> TimestampMs {
     TimestampMs(4_000_000_000_000 + number.cast_signed())
 }
@@ -45,7 +47,7 @@ impl Writer {
         Self(core)
     }
 
-    /// A batch of two records, whose values begin with `first` and the next number.
+    /// Appends a batch of two records, whose values start with `first` and the next number.
     fn batch(&mut self, producer: i64, transactional: bool, first: u64) {
         let options = BatchOptions {
             producer_id: ProducerId(producer),
@@ -73,8 +75,9 @@ impl Writer {
     }
 }
 
-/// Offsets 0-1 plain, 2-3 of producer 1, 4-5 of producer 2, 6 aborts 2, 7 commits 1, 8-9 of producer 3, 10 aborts 3, 11-12 of
-/// producer 4, which stays open, 13-14 plain, 15-16 of producer 5, 17 commits 5.
+/// Starts a server with this log: offsets 0-1 plain, 2-3 of producer 1, 4-5 of producer 2, 6 aborts 2, 7
+/// commits 1, 8-9 of producer 3, 10 aborts 3, 11-12 of producer 4, which stays open, 13-14 plain, 15-16 of
+/// producer 5, 17 commits 5.
 async fn with_transactions() -> (TestServer, Client) {
     let mut server = TestServer::start().await;
     let mut client = server.connect().await;
@@ -104,7 +107,7 @@ async fn fetch(client: &mut Client, offset: i64, isolation_level: i8) -> Partiti
     only_partition(client.call(12, &request).await)
 }
 
-/// Numbers of the records in an answer, markers left out.
+/// Returns the numbers of the records in an answer, without markers.
 fn numbers(data: &PartitionData) -> Vec<u64> {
     decoded(data).iter().filter(|(_, value)| value.len() >= 8).map(|(_, value)| number(value)).collect()
 }
@@ -128,7 +131,7 @@ async fn fetch_ends_at_the_last_stable_offset_and_names_the_aborted() {
         assert_eq!(aborted(&committed), Some(vec![(2, 4), (3, 8)]));
         assert_eq!(numbers(&committed), [0, 1, 2, 3, 4, 5, 8, 9]);
 
-        // Only those whose records or marker can be in the answer.
+        // Only transactions whose records or marker can be in the answer are listed.
         assert_eq!(aborted(&fetch(&mut client, 7, 1).await), Some(vec![(3, 8)]));
         let nothing = fetch(&mut client, 11, 1).await;
         assert_eq!(
@@ -136,7 +139,7 @@ async fn fetch_ends_at_the_last_stable_offset_and_names_the_aborted() {
             (OK, Some(vec![]), vec![])
         );
         assert_eq!(fetch(&mut client, 18, 1).await.error_code, 0);
-        // From the snapshot of an orderly stop, and from the log alone.
+        // Once from the snapshot of an orderly stop, and once from the log alone.
         server.stop().await;
         let folder = server.data_dir().join("t-0");
         let snapshots = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
@@ -162,7 +165,7 @@ async fn the_latest_offset_is_the_last_stable_one_and_bounds_lookups() {
     let (_server, mut client) = with_transactions().await;
     assert_eq!((list(&mut client, -1, 0).await, list(&mut client, -1, 1).await), (18, 11));
     assert_eq!((list(&mut client, -2, 0).await, list(&mut client, -2, 1).await), (0, 0));
-    // The largest timestamp is that of the last record.
+    // The largest timestamp belongs to the last record.
     assert_eq!((list(&mut client, -3, 0).await, list(&mut client, -3, 1).await), (16, 9));
     for (number, found, committed) in
         [(0, 0, 0), (5, 5, 5), (6, 8, 8), (9, 9, 9), (10, 11, -1), (13, 13, -1), (16, 16, -1), (17, -1, -1)]
@@ -226,7 +229,7 @@ async fn the_log_start_may_pass_an_open_transaction() {
     assert_eq!(numbers(&data), [13, 14, 15, 16]);
 }
 
-/// Batches that clients may not write, whatever they say of themselves.
+/// Clients may not write these batches, whatever the batches claim.
 #[tokio::test]
 async fn markers_of_clients_are_refused_and_transactional_batches_need_an_id() {
     let (_server, mut client) = with_transactions().await;
@@ -243,7 +246,7 @@ async fn markers_of_clients_are_refused_and_transactional_batches_need_an_id() {
     let transactional = BatchOptions { control: false, transactional: true, ..control };
     let refused = client.produce_to("t", 0, -1, numbered_with(transactional, 1, 1, 50)).await;
     assert_eq!(error(refused.error_code), ErrorCode::TransactionalIdAuthorizationFailed);
-    // Producer 4 has a transaction open here.
+    // Producer 4 has an open transaction here.
     let plain = BatchOptions { producer_id: ProducerId(4), transactional: false, ..transactional };
     let refused = client.produce_to("t", 0, -1, numbered_with(plain, 1, 1, 50)).await;
     assert_eq!(error(refused.error_code), ErrorCode::InvalidTxnState);

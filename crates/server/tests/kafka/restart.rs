@@ -1,4 +1,4 @@
-//! What is there again after a stop, and after a crash.
+//! What survives a stop, and what survives a crash.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -58,14 +58,15 @@ async fn config_of(client: &mut Client, topic: &str, key: &str) -> Option<String
     client.call(4, &request).await.results.remove(0).configs.remove(0).value
 }
 
-/// Log start and high watermark.
+/// Returns the log start and the high watermark.
 async fn ends(client: &mut Client, topic: &str) -> (i64, i64) {
     let start = client.earliest(topic, 0).await;
     let data = client.fetch_from(topic, 0, start).await;
     (data.log_start_offset, data.high_watermark)
 }
 
-/// Topics with records, some of them deleted; a strict and a relaxed one.
+/// Starts a server with topics that hold records, some of them deleted. One topic is strict and one is
+/// relaxed.
 async fn prepared() -> (TestServer, [[u8; 16]; 2]) {
     let server = TestServer::start().await;
     let mut client = server.connect().await;
@@ -120,7 +121,7 @@ async fn everything_is_there_after_a_crash() {
     let mut client = copy.connect().await;
     let appended = client.produce_to("strict", 0, -1, numbered(20, 1, 50)).await;
     assert_eq!((appended.error_code, appended.base_offset), (0, 20));
-    // And after a crash of that one, whose epoch is a new one.
+    // The same after another crash, which starts another epoch.
     let copy = copy.crashed_copy().await;
     let mut client = copy.connect().await;
     let data = client.fetch_from("strict", 0, 20).await;
@@ -135,7 +136,7 @@ async fn a_torn_tail_is_cut_off() {
     let folder = server.data_dir().join("relaxed-0");
     let log = folder.join("00000000000000000000.log");
     let length = std::fs::metadata(&log).expect("the segment").len();
-    // Blocks are reserved beyond the end, so the batch that was being written begins somewhere in zeros.
+    // Blocks are reserved beyond the end, so the torn batch starts where only zeros follow.
     let end = 10 * numbered(0, 2, 100).len();
     assert!(length >= end as u64);
     let file = std::fs::OpenOptions::new().write(true).open(&log).expect("it can be opened");
@@ -176,7 +177,7 @@ async fn duplicates_are_known_after_a_restart_and_after_a_crash() {
     }
 }
 
-/// A duplicate of a batch that is not durable yet waits as its original does, and is answered the same.
+/// A duplicate of a batch that is not durable yet waits like the original, and gets the same answer.
 #[tokio::test]
 async fn a_duplicate_waits_for_the_sync_of_its_original() {
     let tap = common::tap::Tap::new();
@@ -276,7 +277,7 @@ async fn a_damaged_partition_is_offline_and_the_others_are_not() {
     let (status, body) = server.get("/healthz").await;
     assert_eq!(status, 503);
     assert!(body.contains("strict-0 is offline") && body.contains("partition.meta"), "{body}");
-    // It can be given up.
+    // The damaged topic can be deleted.
     let request = DeleteTopicsRequest {
         topic_names: vec!["strict".to_owned()],
         timeout_ms: 5_000,
@@ -303,7 +304,7 @@ async fn a_stop_under_load_keeps_what_was_acknowledged() {
         fetch.topics[0].partitions[0].fetch_offset = 0;
         (fetch.max_wait_ms, fetch.min_bytes) = (60_000, i32::MAX);
         waiting.send(12, &fetch).await;
-        // Nobody tells when a fetch waits. One that comes later is judged as well, by less.
+        // Nothing reports when a fetch is waiting. If it arrives late, the check is only weaker.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let before = Instant::now();
         server.restart().await;
@@ -325,7 +326,7 @@ async fn a_stop_under_load_keeps_what_was_acknowledged() {
     }
 }
 
-/// Where each number went.
+/// Produces until the connection is closed. Returns where each acknowledged number went.
 async fn produce_until_closed(address: std::net::SocketAddr, first: u64) -> Vec<((i32, i64), u64)> {
     let mut client = Client::to(address).await;
     let mut acknowledged = Vec::new();
@@ -367,7 +368,7 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
     let text = std::fs::read_to_string(&meta).expect("it is there");
     let mut of_a_newer_build: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     of_a_newer_build["format"] = 999.into();
-    // With its checksum: without it the file would be damaged.
+    // Replace the checksum too. With a wrong one, the file would count as damaged.
     of_a_newer_build.as_object_mut().expect("it has fields").remove("crc").expect("it is there");
     of_a_newer_build["crc"] = crc32c::crc32c(of_a_newer_build.to_string().as_bytes()).into();
     std::fs::write(&meta, of_a_newer_build.to_string()).expect("it can be written");
@@ -386,7 +387,7 @@ async fn a_folder_that_cannot_be_used_is_named_in_one_line() {
     for line in [locked, other_node, newer, damaged, not_a_folder] {
         assert!(!line.contains('\n'), "{line}");
     }
-    // All of these left the folder as it was.
+    // None of these refusals changed the folder.
     server.begin(local_disk()).await;
     server.is_healthy("strict").await;
 }

@@ -1,4 +1,5 @@
-//! TLS on the Kafka and HTTP listeners: who gets in, what a fetch yields, and who is turned away quickly.
+//! TLS on the Kafka and HTTP listeners: which clients get in, what a fetch returns, and which clients are
+//! turned away quickly.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -17,7 +18,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Whoever is turned away notices within this time.
+/// A refused client notices within this time.
 const QUICK: Duration = Duration::from_secs(3);
 
 async fn server(authority: &Authority, more: &[(&str, &str)]) -> TestServer {
@@ -30,7 +31,7 @@ async fn connect(server: &TestServer, config: Arc<ClientConfig>) -> std::io::Res
     handshake(config, server.stream().await).await
 }
 
-/// In TLS 1.3 a client learns only after its own part of the handshake that it was refused.
+/// In TLS 1.3 a client learns that it was refused only after its own part of the handshake.
 async fn is_refused(server: &TestServer, config: Arc<ClientConfig>) -> String {
     let refused = async {
         match connect(server, config).await {
@@ -50,7 +51,7 @@ async fn a_large_fetch_over_tls_is_byte_for_byte_the_plain_one() {
     let mut server = server(&authority, &[("tailrace.kafka.tls", "true")]).await;
     let mut client = Client::over(connect(&server, authority.client(None)).await.unwrap());
     client.create_topic("t", 1, &[]).await;
-    // 24 batches of 1 MB: many times what is staged, and what a socket takes.
+    // 24 batches of 1 MB: many times what is staged, and what a socket holds.
     for first in 0..24 {
         let answer = client.produce_to("t", 0, -1, numbered(first * 10, 10, 100_000)).await;
         assert_eq!(answer.error_code, 0, "{:?}", answer.error_message);
@@ -65,7 +66,7 @@ async fn a_large_fetch_over_tls_is_byte_for_byte_the_plain_one() {
         let number = u64::try_from(offset).unwrap();
         assert_eq!(found, value(number, 100_000), "offset {offset}");
     }
-    // The same folder, served plainly.
+    // The same folder, served without TLS.
     server.stop().await;
     let data_dir = server.data_dir().display().to_string();
     let plain = TestServer::with(&[("data.dir", &data_dir)]).await;
@@ -105,18 +106,18 @@ async fn a_client_that_reads_slowly_gets_everything_and_one_that_does_not_read_i
     }
     let mut request = fetch_request("t", 0, 0);
     request.topics[0].partitions[0].partition_max_bytes = 50 << 20;
-    // Reads, with pauses that together are longer than the limit, and none of them is.
+    // A client that reads with pauses. Together they exceed the limit, but each of them is shorter.
     client.send(12, &request).await;
     let mut left = usize::try_from(client.stream().read_i32().await.unwrap()).unwrap();
     let mut buffer = vec![0; 4_000_000];
     while left > 0 {
-        // The reader's own pace, which is what is tested.
+        // The pace of the reader, which is what this tests.
         tokio::time::sleep(Duration::from_millis(400)).await;
         let part = left.min(buffer.len());
         client.stream().read_exact(&mut buffer[..part]).await.unwrap();
         left -= part;
     }
-    // Asks, and never reads.
+    // A client that sends requests and never reads.
     for _ in 0..4 {
         client.send(12, &request).await;
     }
@@ -130,13 +131,13 @@ async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
     let authority = Authority::new();
     let secure = server(&authority, &[("tailrace.kafka.tls", "true"), ("tailrace.http.tls", "true")]).await;
     let began = Instant::now();
-    // A Kafka client that knows nothing of TLS.
+    // A Kafka client that does not use TLS.
     let mut plain = secure.connect().await;
     assert!(plain.try_call(12, &MetadataRequest::default()).await.is_none());
     let mut web = TcpStream::connect(secure.http()).await.unwrap();
     web.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // An alert, and the end.
+    // A TLS alert, then the end of the connection.
     let _ = web.read_to_end(&mut answer).await;
     assert!(answer.len() <= 7, "{answer:?}");
     assert!(began.elapsed() < QUICK);
@@ -166,10 +167,10 @@ async fn clients_must_show_a_certificate_where_that_is_demanded() {
     assert!(none.contains("CertificateRequired"), "{none}");
     let wrong = is_refused(&server, authority.client(Some((&stranger, "client")))).await;
     assert!(wrong.contains("UnknownCA") || wrong.contains("DecryptError"), "{wrong}");
-    // A server's certificate is not one for clients.
+    // A server's certificate is not valid for clients.
     let purpose = is_refused(&server, authority.client(Some((&authority, "server")))).await;
     assert!(purpose.contains("received fatal alert"), "{purpose}");
-    // And a client that does not know the server's authority does not talk to it.
+    // A client that does not know the server's authority refuses to talk to it.
     let other =
         connect(&server, stranger.client(Some((&authority, "client")))).await.unwrap_err().to_string();
     assert!(other.contains("invalid peer certificate"), "{other}");
@@ -186,7 +187,7 @@ async fn a_handshake_that_does_not_go_on_is_cut_and_one_with_garbage_too() {
     let began = Instant::now();
     let mut silent = server.stream().await;
     let mut half = server.stream().await;
-    // A ClientHello of 512 bytes is announced, and never comes.
+    // This announces a ClientHello of 512 bytes, which never comes.
     half.write_all(&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3]).await.unwrap();
     let mut garbage = server.stream().await;
     garbage.write_all(&[0x16, 3, 1, 0xff, 0xff, 7, 7, 7, 7]).await.unwrap();
@@ -212,7 +213,7 @@ async fn the_end_of_a_connection_is_told_by_tls_itself() {
     let mut client = Client::over(connect(&server, authority.client(None)).await.unwrap());
     client.create_topic("t", 1, &[]).await;
     server.stop().await;
-    // rustls reports an end without TLS's goodbye as an error.
+    // rustls reports an error if a connection ends without a close_notify.
     assert_eq!(client.stream().read(&mut [0; 16]).await.unwrap(), 0);
 }
 

@@ -1,4 +1,4 @@
-//! Topics come, grow and go as Kafka's do, and what cannot be is refused with the error that Kafka gives.
+//! Topics are created, grow and are deleted as in Kafka. Impossible requests get the error that Kafka gives.
 
 use crate::common::{Client, OK, TestServer, config, error, topic};
 use tailrace_kafka_wire::ErrorCode::{
@@ -137,7 +137,7 @@ async fn illegal_configs_at_creation() {
         assert_eq!(created(&mut client, wanted).await, InvalidConfig, "{key:?}={value:?}");
     }
     assert_eq!(error(client.topic("c").await.error_code), UnknownTopicOrPartition);
-    // Of a key that comes twice, the last counts; values are trimmed.
+    // If a key occurs twice, the last one counts. Values are trimmed.
     let twice = topic("c", 1, &[("retention.ms", "7"), ("retention.ms", " 5 ")]);
     let answer = create(&mut client, vec![twice], false).await.remove(0);
     let configs = answer.configs.expect("they are listed");
@@ -310,7 +310,7 @@ async fn metadata_creates_what_is_asked_for() {
     );
     let internal = metadata(&mut client, 12, vec![named("__consumer_offsets")]).await;
     assert_eq!((error(internal[0].error_code), internal[0].is_internal), (UnknownTopicOrPartition, true));
-    // Versions below 4 have no field for it and always allow it.
+    // Versions below 4 have no field for it and always allow creation.
     assert_eq!(metadata(&mut client, 1, vec![named("old")]).await[0].error_code, 0);
     assert!(
         metadata(&mut client, 1, Vec::new()).await.is_empty(),
@@ -403,7 +403,7 @@ async fn page(
     client.call(0, &request).await
 }
 
-/// Topics with error and number of partitions, and where the next page begins.
+/// Topics with their error and number of partitions, and where the next page starts.
 type Shown<'a> = (Vec<(&'a str, ErrorCode, usize)>, Option<(&'a str, i32)>);
 
 fn shown(page: &DescribeTopicPartitionsResponse) -> Shown<'_> {

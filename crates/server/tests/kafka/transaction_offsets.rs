@@ -1,5 +1,5 @@
-//! Offsets that are committed in transactions (TxnOffsetCommit), over the plain protocol: with and without AddOffsetsToTxn
-//! before, over restarts, and requests that come too late.
+//! Offsets committed in transactions (TxnOffsetCommit), over the plain protocol: with and without a preceding
+//! AddOffsetsToTxn, across restarts, and with requests that come too late.
 
 use crate::common::rig::eventually;
 use crate::common::{Client, OK, TestServer, error};
@@ -20,7 +20,7 @@ use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 
-/// Who a producer is: id and epoch.
+/// A producer's id and epoch.
 type Who = (i64, i16);
 
 /// Versions of EndTxn with an epoch per transaction, and without.
@@ -63,7 +63,7 @@ async fn add_offsets(client: &mut Client, who: Who) -> ErrorCode {
         group_id: "g".to_owned(),
         ..Default::default()
     };
-    // Clients, too, ask again while the transaction before is still being completed.
+    // As clients do, retry while the previous transaction is still being completed.
     loop {
         match error(client.call(3, &request).await.error_code) {
             ErrorCode::ConcurrentTransactions => tokio::task::yield_now().await,
@@ -98,7 +98,7 @@ async fn send(client: &mut Client, version: i16, request: &TxnOffsetCommitReques
     error(client.call(version, request).await.topics.remove(0).partitions.remove(0).error_code)
 }
 
-/// Commits an offset of partition 0, again while the transaction before is still being completed.
+/// Commits an offset of partition 0. Retries while the previous transaction is still being completed.
 async fn commit(client: &mut Client, version: i16, who: Who, offset: i64) -> ErrorCode {
     loop {
         match send(client, version, &request(who, 0, offset)).await {
@@ -110,7 +110,8 @@ async fn commit(client: &mut Client, version: i16, who: Who, offset: i64) -> Err
     }
 }
 
-/// The group's offset of partition 0. With `stable`, an error while a transaction is about to change it.
+/// Returns the group's offset of partition 0. With `stable`, returns an error while an open transaction may
+/// change it.
 async fn offset(client: &mut Client, stable: bool) -> Result<i64, ErrorCode> {
     let topic =
         OffsetFetchRequestTopics { name: "t".to_owned(), partition_indexes: vec![0], ..Default::default() };
@@ -161,7 +162,7 @@ async fn from_version_5_on_the_commit_itself_brings_the_partition_in() {
     assert_eq!(next, (who.0, who.1 + 1));
     until_offset(&server, 10).await;
 
-    // One of the transaction before comes late: its epoch has passed.
+    // A late commit of the previous transaction: its epoch has passed.
     assert_eq!(commit(&mut client, 5, who, 11).await, InvalidProducerEpoch);
     assert_eq!(commit(&mut client, 5, next, 20).await, OK);
     assert_eq!(commit(&mut client, 5, who, 11).await, InvalidProducerEpoch);
@@ -185,7 +186,7 @@ async fn before_version_5_the_partition_has_to_be_brought_in() {
     }
     end(&mut client, OLD, who, true).await;
     until_offset(&server, 10).await;
-    // The epoch is the same in the next transaction, so only the coordinator knows that this one is over.
+    // The next transaction has the same epoch, so only the coordinator knows that this one is over.
     assert_eq!(commit(&mut client, 3, who, 11).await, InvalidTxnState);
     assert_eq!(add_offsets(&mut client, who).await, OK);
     assert_eq!(commit(&mut client, 3, who, 12).await, OK);
@@ -214,7 +215,7 @@ async fn who_is_refused_changes_nothing() {
     until_offset(&server, 5).await;
 }
 
-/// A commit of which nothing can be stored opens no transaction, as in Kafka.
+/// As in Kafka, a commit of which nothing can be stored opens no transaction.
 #[tokio::test]
 async fn what_is_not_there_brings_nothing_into_the_transaction() {
     let (_server, mut client) = started().await;
@@ -244,7 +245,8 @@ async fn what_is_not_there_brings_nothing_into_the_transaction() {
     assert_eq!(describe(&mut client).await, "Ongoing");
 }
 
-/// What is committed in a transaction for a topic that goes before its end counts for nobody, nor for a topic of the same name.
+/// If a topic is deleted before the transaction ends, the offsets committed for it in the transaction are
+/// dropped. They do not count for a new topic of the same name either.
 #[tokio::test]
 async fn offsets_of_a_topic_that_goes_before_the_end_are_forgotten() {
     let (mut server, mut client) = started().await;
@@ -282,14 +284,15 @@ async fn a_transaction_with_offsets_survives_restarts_and_crashes() {
     let (mut server, mut client) = started().await;
     let who = init(&mut client).await;
     assert_eq!(commit(&mut client, 5, who, 10).await, OK);
-    // Open over an orderly restart, twice, so that the second one finds the snapshot of the first.
+    // The transaction stays open across two orderly restarts. The second restart finds the snapshot of the
+    // first.
     for _ in 0..2 {
         server.restart().await;
         client = server.connect().await;
         assert_eq!(offset(&mut client, true).await, Err(UnstableOffsetCommit));
         assert_eq!(offset(&mut client, false).await, Ok(-1));
     }
-    // Open over a crash.
+    // The transaction stays open across a crash.
     let crashed = server.crashed_copy().await;
     let mut there = crashed.connect().await;
     assert_eq!(offset(&mut there, true).await, Err(UnstableOffsetCommit));
@@ -299,7 +302,7 @@ async fn a_transaction_with_offsets_survives_restarts_and_crashes() {
     drop((there, crashed));
 
     let next = end(&mut client, NEW, who, true).await;
-    // Decided, its markers written or not.
+    // The transaction is decided. Its markers may or may not be written.
     let crashed = server.crashed_copy().await;
     until_offset(&crashed, 10).await;
     drop(crashed);
@@ -307,7 +310,7 @@ async fn a_transaction_with_offsets_survives_restarts_and_crashes() {
     assert_eq!(commit(&mut client, 5, next, 20).await, OK);
     server.restart().await;
     client = server.connect().await;
-    // Another one takes over: what was open is aborted.
+    // Another producer takes over, so the open transaction is aborted.
     let other = init(&mut client).await;
     assert_eq!(offset(&mut client, true).await, Ok(10));
     assert_eq!(commit(&mut client, 5, next, 21).await, InvalidProducerEpoch);
@@ -319,7 +322,7 @@ async fn a_transaction_with_offsets_survives_restarts_and_crashes() {
     assert_eq!(offset(&mut client, true).await, Ok(30));
 }
 
-/// An old client's commits race with the end of their transaction. None may be left undecided afterwards.
+/// Commits of an old client race with the end of their transaction. None may be left undecided afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn commits_that_race_with_the_end_leave_nothing_open() {
     let (server, mut client) = started().await;

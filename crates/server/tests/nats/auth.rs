@@ -1,4 +1,5 @@
-//! Who may connect to the NATS listener, and what they may do there: with `async-nats`, and line by line.
+//! Which clients may connect to the NATS listener, and what they may do there: with `async-nats`, and line by
+//! line.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -48,7 +49,7 @@ async fn lines(server: &TestServer) -> Lines<TcpStream> {
     lines
 }
 
-/// What a server says to this first line, up to its end.
+/// Returns what the server answers to this first line, up to the end of the connection.
 async fn refusal(server: &TestServer, first: &str) -> Vec<String> {
     let mut lines = lines(server).await;
     lines.send(first).await;
@@ -92,7 +93,7 @@ async fn a_user_of_the_settings_and_nobody_else() {
     let mut asked = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     let info = asked.info().await;
     assert_eq!((&info["auth_required"], info.get("nonce")), (&true.into(), None));
-    // Nothing of what follows a refusal is carried out.
+    // Nothing that follows a refusal is carried out.
     let mut watching = lines(&server).await;
     watching
         .send("CONNECT {\"verbose\":false,\"user\":\"alice\",\"pass\":\"s3sam open\"}\r\nSUB > 1\r\n")
@@ -104,7 +105,8 @@ async fn a_user_of_the_settings_and_nobody_else() {
     assert!(watching.until_pong().await.is_empty());
 }
 
-/// Nothing is taken in from somebody who has not said who he is: the first byte that can begin no CONNECT ends the connection.
+/// The server accepts nothing from a client that has not identified itself. The first byte that cannot start
+/// a CONNECT ends the connection.
 #[tokio::test]
 async fn what_comes_before_connect_is_not_waited_for() {
     let settings = [("tailrace.nats.user", "alice"), ("tailrace.nats.password", "s3sam open")];
@@ -136,7 +138,7 @@ async fn an_nkey_signs_the_nonce_of_its_connection() {
     works(&connect(&server, ConnectOptions::with_nkey(pair.seed().unwrap())).await.unwrap()).await;
     let stranger = nkeys::KeyPair::new_user().seed().unwrap();
     assert!(connect(&server, ConnectOptions::with_nkey(stranger)).await.is_err());
-    // A signature that was listened to opens no other connection.
+    // An intercepted signature does not open another connection.
     let sign = |nonce: &str| {
         use base64::Engine;
         base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(pair.sign(nonce.as_bytes()).unwrap())
@@ -180,7 +182,7 @@ async fn passwords_kept_as_bcrypt_and_a_hundred_clients_at_once() {
 
 #[tokio::test]
 async fn a_password_that_takes_too_long_to_check_is_a_timeout() {
-    // A check takes seconds at this cost in a test build.
+    // At this cost, a check takes seconds in a test build.
     let hash = "$2b$14$abcdefghijklmnopqrstuu7MZNGM1jGgq5SI0.Wf9dnvSJbxHZp2O";
     let users = format!("[[users]]\nuser = \"alice\"\npassword = \"{hash}\"\n");
     let with = with_users(&users, &[("tailrace.nats.auth.timeout.ms", "300")]).await;
@@ -188,7 +190,7 @@ async fn a_password_that_takes_too_long_to_check_is_a_timeout() {
     let said = refusal(&with.server, "CONNECT {\"user\":\"alice\",\"pass\":\"x\"}\r\n").await;
     assert_eq!(said, ["-ERR 'Authentication Timeout'"]);
     assert!(began.elapsed() < Duration::from_secs(5));
-    // Others are not held up.
+    // Other clients are not held up.
     let began = Instant::now();
     let silent = refusal(&with.server, "").await;
     assert_eq!(silent, ["-ERR 'Authentication Timeout'"]);
@@ -235,7 +237,7 @@ async fn what_is_not_allowed_is_refused_with_nats_servers_words() {
         ("SUB jobs.a 2", Some("Subscription to \"jobs.a\"")),
         ("SUB jobs.a others 3", Some("Subscription to \"jobs.a\" using queue \"others\"")),
         ("SUB jobs.free 4", None),
-        // As in nats-server: a group that is named must be one of those named.
+        // As in nats-server, a named queue group must be one of the permitted groups.
         ("SUB jobs.free others 5", Some("Subscription to \"jobs.free\" using queue \"others\"")),
         ("SUB jobs.secret workers 6", Some("Subscription to \"jobs.secret\" using queue \"workers\"")),
         ("SUB > 7", Some("Subscription to \">\"")),
@@ -317,7 +319,7 @@ async fn a_service_answers_what_it_was_asked_and_nothing_else() {
     service.send("PUB answers.1 1\r\na\r\nPUB answers.1 1\r\nb\r\nPUB answers.1 1\r\nc\r\nPUB elsewhere 1\r\nd\r\n").await;
     let said: Vec<_> = service.until_pong().await.into_iter().filter(|line| line.starts_with('-')).collect();
     assert_eq!(said, [violation("answers.1"), violation("elsewhere")]);
-    // The permission to answer must run out: nothing tells when its time is over.
+    // The permission to answer must expire. Nothing reports that it has.
     tokio::time::sleep(Duration::from_millis(400)).await;
     service.send("PUB answers.2 1\r\nx\r\n").await;
     assert_eq!(service.until_pong().await, [violation("answers.2")]);

@@ -1,5 +1,6 @@
-//! What NATS clients publish, in the log: keys, partitions, headers and batches, acknowledgements and their meaning, and bindings that
-//! change. Each test has async-nats on one side and librdkafka on the other.
+//! How messages of NATS clients are captured in the log: keys, partitions, headers and batches,
+//! acknowledgements and their meaning, and bindings that change. Each test has async-nats on one side and
+//! librdkafka on the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,15 +22,15 @@ use tailrace_records::{Compression, TimestampType, split_batches};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A short while in which something must not happen.
+/// A short period during which something must not happen.
 const MEANWHILE: Duration = Duration::from_millis(200);
 
 const RELAXED: (&str, &str) = ("flush.messages", "1000000");
 
-/// A NATS connection that says exactly what the test wants, in as many bytes at a time.
+/// A NATS connection that sends exactly the bytes that the test wants, in a single write.
 struct Plain {
     stream: TcpStream,
-    /// What came behind the last text that was waited for.
+    /// Text received after the last text that was waited for.
     rest: String,
 }
 
@@ -51,7 +52,7 @@ impl Plain {
         self.say(&format!("HPUB {subject} {block} {total}\r\n{headers}{payload}\r\n")).await;
     }
 
-    /// Everything up to this text.
+    /// Reads up to and including this text.
     async fn until(&mut self, end: &str) -> String {
         let read = async {
             let mut buffer = [0; 4096];
@@ -68,7 +69,7 @@ impl Plain {
     }
 }
 
-/// Headers of all batches of a partition, from the beginning.
+/// Returns the headers of all batches of a partition.
 async fn batches(client: &mut Client, topic: &str, partition: i32) -> Vec<tailrace_records::BatchHeader> {
     let data = client.fetch_from(topic, partition, 0).await;
     assert_eq!(data.error_code, 0);
@@ -101,7 +102,7 @@ async fn a_publish_becomes_a_record_with_its_subject_as_key() {
     ];
     assert_eq!(seen, expected);
     assert_eq!(found[0].headers(), []);
-    // async-nats keeps the values of one name together, in order; their case stays.
+    // async-nats groups values by name, in order. The case of names is preserved.
     let of = |name: &str| -> Vec<_> {
         found[1].headers().iter().filter(|(n, _)| *n == name).map(|(_, value)| value.to_string()).collect()
     };
@@ -158,7 +159,7 @@ async fn what_a_publish_demands_and_is_not_done_is_refused_and_not_stored() {
     ] {
         let block = format!("NATS/1.0\r\n{line}\r\n\r\n");
         plain.publish("t.1 in", &block, "no").await;
-        // Who is subscribed gets it all the same, as in nats-server.
+        // Subscribers get the message anyway, as in nats-server.
         plain.until("no\r\n").await;
         let said = plain.until("}\r\n").await;
         assert_eq!(said, format!("MSG in 1 {}\r\n{answer}\r\n", answer.len()), "{line}");
@@ -166,14 +167,14 @@ async fn what_a_publish_demands_and_is_not_done_is_refused_and_not_stored() {
         plain.until("no\r\n").await;
         plain.publish("silent.1 in", &block, "no").await;
     }
-    // What is met, and what demands nothing.
+    // Expectations that are met, and headers that expect nothing.
     for line in
         ["Nats-Expected-Stream: t_x", "Nats-Msg-Id: 1", "Nats-Msg-Id: 1", "Nats-Expected-Last-Sequence:"]
     {
         plain.publish("t.1 in", &format!("NATS/1.0\r\n{line}\r\n\r\n"), "yes").await;
         plain.until("\"seq\":").await;
     }
-    // Of several partitions each is a stream of its own.
+    // Each of several partitions is its own stream.
     plain.publish("two.1 in", "NATS/1.0\r\nNats-Expected-Stream: two\r\n\r\n", "no").await;
     let said = plain.until("\"seq\":0}\r\n").await;
     assert!(said.contains("10060") && said.contains("\"stream\":\"two-"), "{said}");
@@ -272,7 +273,7 @@ async fn one_burst_is_one_batch_for_each_partition() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_got_pong_finds_what_it_published_before_in_the_log() {
     for round in 0..5 {
-        // The first append after a start is slow: it begins an epoch.
+        // The first append after a start is slow, because it starts an epoch.
         let server = TestServer::start().await;
         let mut kafka = server.connect().await;
         kafka.create_topic("c", 1, &[("tailrace.subjects", "c.>"), RELAXED]).await;
@@ -318,7 +319,7 @@ async fn the_largest_message_fits_whatever_its_headers() {
             .await
             .unwrap();
         let mut plain = Plain::connect(&server).await;
-        // Headers that take up most in a record: names and values of 64 bytes.
+        // Headers that take the most space in a record: names and values of 64 bytes.
         let (line_name, line_value) = ("n".repeat(64), "v".repeat(64));
         let line = format!("{line_name}:{line_value}\r\n");
         let mut block = "NATS/1.0\r\nKafka-Key: k\r\n".to_owned();
@@ -378,7 +379,7 @@ async fn acknowledgements_are_those_of_jetstream() {
         let expected = (json!(format!("many-{}", record.partition)), json!(record.offset + 1));
         assert_eq!(seen[record.value()], expected);
     }
-    // Many in flight: each gets its own.
+    // With many in flight, each gets its own acknowledgement.
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..200 {
         let client = client.clone();
@@ -414,11 +415,11 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
     });
     let waits = || async { server.metric("tailrace_nats_capture_acks_waiting").await == 1.0 };
     eventually("it waits", waits).await;
-    // Neither others nor messages that want no acknowledgement wait with it, on the same connection.
+    // It blocks neither other clients nor, on its own connection, messages that want no acknowledgement.
     assert_eq!(publish_for_ack(&client, "relaxed.1", "x").await, json!({ "stream": "relaxed", "seq": 2 }));
     client.publish("strict.2", "unasked".into()).await.unwrap();
     client.flush().await.unwrap();
-    // Nothing must be acknowledged meanwhile. There is no event to wait for.
+    // Nothing may be acknowledged meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
     assert!(!waiting.is_finished(), "acknowledged before it was on disk");
     assert!(waits().await);
@@ -477,7 +478,7 @@ async fn a_partition_that_is_offline_refuses_with_its_reason() {
     let client = nats(&server).await;
     assert_eq!(publish_for_ack(&client, "t.1", "x").await["seq"], json!(1));
     server.stop().await;
-    // Whose log it is cannot be read.
+    // The files that say whose log it is cannot be read.
     for name in ["t-0/partition.meta", "t-0/checkpoint"] {
         let path = server.data_dir().join(name);
         let mut bytes = std::fs::read(&path).unwrap();
@@ -512,7 +513,7 @@ async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing()
         server.metric("tailrace_nats_capture_acks_waiting").await == 4.0
     })
     .await;
-    // No more must wait meanwhile. There is no event to wait for.
+    // No more acknowledgements may be waiting meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
     assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 4.0);
     tap.release("/t-0/");
@@ -544,7 +545,7 @@ async fn without_acknowledgements_captured_requests_are_answered_by_their_servic
     answering.await.unwrap();
     assert_eq!(records(&server, "rpc", 1, 3).await[2].value(), "1+1");
     assert_eq!(server.metric("tailrace_nats_capture_acks_total").await, 0.0);
-    // With acknowledgements again, both answer; the client takes the first.
+    // With acknowledgements again, both the service and the log answer. The client takes the first answer.
     alter(&server, "rpc", &[("tailrace.subjects", "rpc.>")]).await;
     assert_eq!(publish_for_ack(&client, "rpc.nobody", "x").await, json!({ "stream": "rpc", "seq": 4 }));
 }
@@ -583,7 +584,7 @@ async fn subjects_that_overlap_are_refused_whoever_asks() {
     let small = [("tailrace.subjects", "new.>"), ("max.message.bytes", "1000000")];
     assert_eq!(create(&server, "new", 1, &small).await, refused);
     create(&server, "new", 1, &[("tailrace.subjects", "new.>")]).await.unwrap();
-    // librdkafka's binding does not tell that the change was refused, so the protocol is asked.
+    // librdkafka's binding does not report that the change was refused, so send a plain request.
     alter(&server, "new", &[("tailrace.subjects", "new.>,orders.eu")]).await;
     let config = AlterableConfig {
         name: "tailrace.subjects".to_owned(),
@@ -654,7 +655,7 @@ async fn a_topic_may_go_while_its_subjects_are_published() {
     }
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     publishing.await.unwrap();
-    // Nobody captures it and nobody listens.
+    // Nobody captures the subject, and nobody listens.
     let error = client.request("t.y", "".into()).await.unwrap_err();
     assert_eq!(error.kind(), async_nats::RequestErrorKind::NoResponders);
     assert_eq!(client.connection_state(), async_nats::connection::State::Connected);
@@ -677,7 +678,7 @@ async fn a_binding_may_change_while_its_subjects_are_published_without_loss_or_c
     });
     let mut changes = 0;
     while !publishing.is_finished() || changes < 4 {
-        // Every one of them holds t.x.
+        // Each of these includes t.x.
         for subjects in ["t.>", "t.x", "t.x,u.>", "t.*"] {
             alter(&server, "t", &[("tailrace.subjects", subjects), RELAXED]).await;
             changes += 1;

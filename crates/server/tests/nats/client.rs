@@ -1,4 +1,4 @@
-//! What async-nats, a real client, can do with the NATS front.
+//! What a real client, async-nats, can do with the NATS front.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -104,7 +104,7 @@ async fn a_queue_group_shares_and_plain_subscribers_get_all() {
             assert!(seen.insert(message.payload.to_vec(), number).is_none(), "delivered twice");
             count += 1;
         }
-        // Uniform would be 500 of 2,000; the chance to be outside is below 1e-12.
+        // A uniform share is 500 of 2,000. The probability of falling outside the range is below 1e-12.
         assert!((350..650).contains(&count), "member {number} got {count}");
     }
     assert_eq!(seen.len(), 2000);
@@ -125,7 +125,7 @@ async fn a_subscription_ends_after_so_many_messages() {
         got.push(message.payload);
     }
     assert_eq!(got, ["0", "1", "2"]);
-    // The server has forgotten it too.
+    // The server has dropped the subscription too.
     common::rig::eventually("the subscription is removed", || async {
         server.metric("tailrace_nats_subscriptions").await == 0.0
     })
@@ -142,7 +142,7 @@ async fn draining_loses_nothing() {
         let payload = number.to_string();
         publisher.send(format!("PUB drain.x {}\r\n{payload}\r\n", payload.len())).await;
     }
-    // What async-nats calls flush only sends.
+    // async-nats's flush only sends.
     publisher.sync().await;
     subscriber.drain().await.unwrap();
     let mut count = 0_u32;
@@ -179,11 +179,11 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
 
 #[tokio::test]
 async fn clients_come_back_after_a_restart() {
-    // Connections within the machine come from 127.0.0.1, so that none of them takes the port meanwhile.
+    // Connections on this machine come from 127.0.0.1, so none of them takes the port meanwhile.
     let mut server = TestServer::with(&[("nats", "127.0.0.2:0")]).await;
     let address = server.nats().to_string();
     server.stop().await;
-    // The same port again, so that the client finds it.
+    // The same port again, so that the client finds the server.
     let mut server = TestServer::with(&[("nats", &address)]).await;
     let client = server.client().await;
     let mut subscription = client.subscribe("after").await.unwrap();

@@ -1,4 +1,5 @@
-//! NATS clients of three nodes in one process: who hears what, once, and in which order; and what they learn of each other.
+//! NATS clients of three nodes in one process: which client receives which messages, once and in order, and
+//! what clients learn of the other nodes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeSet;
@@ -14,7 +15,7 @@ use crate::common::TestServer;
 use crate::common::nats::{Raw, Said};
 use crate::crossing::{PATIENCE, next, settled};
 
-/// Nodes 1 to N of one cluster.
+/// Starts nodes 1 to N of one cluster.
 pub(crate) async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer> {
     let mut nodes: Vec<TestServer> = Vec::new();
     let mut seed = String::new();
@@ -30,12 +31,12 @@ pub(crate) async fn cluster(count: u32, more: &[(&str, &str)]) -> Vec<TestServer
 }
 
 pub(crate) async fn client(node: &TestServer) -> Client {
-    // Not to be told where else to connect to: each test knows which node it means.
+    // Ignore advertised servers: each test knows which node it means.
     let options = async_nats::ConnectOptions::new().ignore_discovered_servers();
     options.connect(node.nats().to_string()).await.unwrap()
 }
 
-/// One client for each node.
+/// Connects one client to each node.
 pub(crate) async fn clients(nodes: &[TestServer]) -> Vec<Client> {
     let mut clients = Vec::new();
     for node in nodes {
@@ -44,7 +45,7 @@ pub(crate) async fn clients(nodes: &[TestServer]) -> Vec<Client> {
     clients
 }
 
-/// Returns once `to` has heard of everything that `of` is subscribed to.
+/// Returns once the node of `to` knows every subscription of `of`.
 pub(crate) async fn known(of: &Client, to: &Client) {
     let subject = format!("known.{}", of.new_inbox());
     let mut probe = of.subscribe(subject.clone()).await.unwrap();
@@ -65,7 +66,7 @@ async fn subscribe(client: &Client, subject: &str) -> Subscriber {
     client.subscribe(subject.to_owned()).await.unwrap()
 }
 
-/// Payloads of what has come, up to the one that says END.
+/// Returns the payloads received before the one that says END.
 async fn texts(subscriber: &mut Subscriber) -> Vec<String> {
     let mut found = Vec::new();
     loop {
@@ -83,7 +84,7 @@ async fn a_message_reaches_every_subscriber_of_every_node_once_and_in_order() {
     let clients = clients(&nodes).await;
     let mut subscribers = Vec::new();
     for client in &clients {
-        // Several that match: one message over the link, one delivery for each.
+        // Several subscriptions match: one message crosses the link, and each subscription gets one delivery.
         for subject in ["orders.>", "orders.*.new", "orders.eu.new"] {
             subscribers.push(subscribe(client, subject).await);
         }
@@ -103,17 +104,17 @@ async fn a_message_reaches_every_subscriber_of_every_node_once_and_in_order() {
             assert_eq!(texts(subscriber).await, expected);
         }
     }
-    // What crossed: each message once to each of two nodes.
+    // Each message crossed once to each of two nodes.
     for node in &nodes {
         let (_, metrics) = node.get("/metrics").await;
         assert_eq!(counted(&metrics, "nats_route_dropped_messages_total"), 0, "{metrics}");
         let messages = counted(&metrics, "nats_route_sent_messages_total");
-        // Beside the 201 to each other node there are the probes.
+        // Besides the 201 to each other node there are the probes.
         assert!((402..1_000).contains(&messages), "{messages}");
     }
 }
 
-/// A counter's value, of all its labels together.
+/// Returns the value of a counter, summed over all its labels.
 pub(crate) fn counted(metrics: &str, name: &str) -> u64 {
     let full = format!("tailrace_{name}");
     let of = |line: &str| {
@@ -146,7 +147,7 @@ async fn queue_groups_are_served_here_first_and_elsewhere_otherwise() {
             "plain subscribers have nothing to do with it"
         );
     }
-    // Without the local one each message goes to one of the others.
+    // Without the local member, each message goes to one of the others.
     let mut local = members.remove(0);
     local.unsubscribe().await.unwrap();
     settled(&clients[0]).await;
@@ -206,7 +207,7 @@ async fn requests_are_answered_from_another_node_at_once() {
         }
     });
     known(&clients[2], &clients[0]).await;
-    // Each with an inbox that nobody has heard of before.
+    // Each request uses an inbox that no node has heard of before.
     for n in 0..50 {
         let requester = client(&nodes[0]).await;
         let mut headers = HeaderMap::new();
@@ -235,11 +236,11 @@ async fn clients_learn_the_other_nodes_and_that_one_has_gone() {
     let all: Vec<_> = nodes.iter().map(|node| node.nats().to_string()).collect();
     let told = urls_until(&mut raw, |urls| urls.len() == 3).await;
     assert_eq!(told, all, "its own first");
-    // A client that does not understand hears nothing.
+    // A client that does not support it gets nothing.
     let mut old = Raw::to(nodes[0].nats()).await;
     old.send("CONNECT {\"verbose\":false,\"protocol\":0}\r\n").await;
     old.sync().await;
-    // The newest: the others are a majority without it.
+    // The newest node. The others are a majority without it.
     nodes.remove(2).stop().await;
     let told = urls_until(&mut raw, |urls| urls.len() == 2).await;
     assert_eq!(told, all[..2]);
@@ -329,7 +330,7 @@ async fn permissions_are_asked_where_the_publisher_and_where_the_subscriber_is()
     assert_eq!(next(&mut hears_some).await.payload, "3", "the secret is kept from it");
 }
 
-/// As [`known`], for somebody who may not publish everything.
+/// Like [`known`], for a client that may not publish everything.
 async fn settled_some(of: &Client, to: &Client) {
     let subject = format!("open.{}", of.new_inbox());
     let mut probe = of.subscribe(subject.clone()).await.unwrap();
@@ -386,7 +387,7 @@ async fn more_interest_than_is_taken_is_counted_and_the_rest_goes_on() {
     }
     clients[0].publish("first", "1".into()).await.unwrap();
     assert_eq!(next(&mut first).await.payload, "1");
-    // There is room again once some have gone.
+    // There is room again once some subscriptions are gone.
     drop(many);
     settled(&clients[1]).await;
     let mut later = subscribe(&clients[1], "later").await;
@@ -395,7 +396,7 @@ async fn more_interest_than_is_taken_is_counted_and_the_rest_goes_on() {
     assert_eq!(next(&mut later).await.payload, "2");
 }
 
-/// What stands before a node's port for other nodes, and can be cut.
+/// A proxy in front of a node's cluster port, whose connections can be cut.
 struct Proxy {
     address: SocketAddr,
     cut: watch::Sender<bool>,
@@ -416,7 +417,7 @@ impl Proxy {
                     }
                     let Ok(mut other) = TcpStream::connect(target).await else { return };
                     tokio::select! {
-                        // It ends with the connection.
+                        // The copy ends with the connection.
                         _ = tokio::io::copy_bidirectional(&mut socket, &mut other) => {}
                         _ = state.wait_for(|cut| *cut) => {}
                     }
@@ -431,12 +432,12 @@ impl Proxy {
     }
 }
 
-/// Nodes 1 to 3, each behind a proxy.
+/// Starts nodes 1 to 3, each behind a proxy.
 async fn three_behind_proxies() -> (Vec<TestServer>, Vec<Proxy>) {
     let (mut nodes, mut proxies): (Vec<TestServer>, Vec<Proxy>) = (Vec::new(), Vec::new());
     for number in 1..=3 {
-        // Where the node listens has to be known before it does. Connections within the machine come from 127.0.0.1, so that
-        // none of them takes the port meanwhile.
+        // The node's address must be known before it listens. Connections on this machine come from
+        // 127.0.0.1, so none of them takes the port meanwhile.
         let free = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
         let proxy = Proxy::before(free).await;
         let (id, listen, advertised) = (number.to_string(), free.to_string(), proxy.address.to_string());
@@ -471,7 +472,7 @@ async fn a_partition_of_the_network_heals_without_loops_or_duplicates() {
     for round in 0..3 {
         proxies.iter().for_each(|proxy| proxy.set_cut(true));
         wait_for_routes(&nodes, 0).await;
-        // Each is heard at home only.
+        // Each message is received only on its own node.
         for (number, client) in clients.iter().enumerate() {
             client.publish("news.cut", format!("{round} {number}").into()).await.unwrap();
         }
@@ -497,7 +498,7 @@ async fn a_partition_of_the_network_heals_without_loops_or_duplicates() {
             }
         }
     }
-    // What came late, or twice, would come before this: by the same links.
+    // Messages that come late, or twice, would arrive before this one, because they use the same links.
     for client in &clients {
         client.publish("news.last", "last".into()).await.unwrap();
     }
@@ -509,7 +510,7 @@ async fn a_partition_of_the_network_heals_without_loops_or_duplicates() {
     drop(gone);
 }
 
-/// Waits until every node sees so many others.
+/// Waits until every node sees this many others.
 async fn wait_for_routes(nodes: &[TestServer], count: u64) {
     let began = tokio::time::Instant::now();
     for node in nodes {

@@ -1,5 +1,5 @@
-//! Topics between the nodes of a cluster: what is published on any node is captured by the leader of its partition, once and in
-//! order; what Kafka clients produce is heard on every node, once.
+//! Topics and the nodes of a cluster. The leader of a partition captures messages published on any node, once
+//! and in order. Every node delivers records of Kafka clients once.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use crate::cluster::{client, clients, cluster, counted, known};
 use crate::common::TestServer;
 use crate::crossing::{count_of_records, create, next, producer, publish_for_ack, records, send, settled};
 
-/// A topic that every node knows of, and whose partitions have leaders.
+/// Creates a topic and waits until every node knows it and its partitions have leaders.
 async fn topic(nodes: &[TestServer], name: &str, partitions: i32) {
     let subjects = format!("{name}.>");
     create(&nodes[0], name, partitions, &[("tailrace.subjects", &subjects)]).await.unwrap();
     for node in nodes {
         let client = client(node).await;
         for partition in 0..partitions * 4 {
-            // Until a node knows the topic nobody acknowledges.
+            // Until the node knows the topic, nobody acknowledges.
             let began = tokio::time::Instant::now();
             loop {
                 let answer = client.request(format!("{name}.ready.{partition}"), "ready".into()).await;
@@ -32,8 +32,8 @@ async fn topic(nodes: &[TestServer], name: &str, partitions: i32) {
     }
 }
 
-/// A last record in each of the three partitions of `orders` is the next thing that each subscriber hears: what would come a
-/// second time is read from the logs, and before it.
+/// Checks that subscribers receive nothing more. A final record in each of the three partitions of `orders`
+/// must be the next that each subscriber receives. A duplicate would be read from the logs, and before it.
 async fn nothing_more(node: &TestServer, live: &mut [Subscriber], key: &str) {
     let producer = producer(node);
     for partition in 0..3 {
@@ -62,7 +62,7 @@ async fn what_is_published_on_any_node_is_stored_once_and_in_order() {
             known(of, to).await;
         }
     }
-    // Without a reply subject: PONG says that it is in the log.
+    // Without a reply subject. PONG means that the message is in the log.
     for (number, client) in clients.iter().enumerate() {
         for n in 0..300 {
             client.publish(format!("orders.n.{number}"), n.to_string().into()).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_is_published_on_any_node_is_stored_once_and_in_order() {
         }
     }
     nothing_more(&nodes[1], &mut live, "n.end").await;
-    // With one: each node is told where the record lies.
+    // With a reply subject, each node says where the record is.
     let mut acks = BTreeSet::new();
     for (number, client) in clients.iter().enumerate() {
         for n in 0..20 {
@@ -140,7 +140,7 @@ async fn a_leader_that_does_not_come_back_in_time_is_an_error() {
     let mut nodes = cluster(2, &quick).await;
     topic(&nodes, "orders", 4).await;
     let client = client(&nodes[0]).await;
-    // One replica each: nobody takes over.
+    // There is one replica each, so nobody takes over.
     nodes.remove(1).stop().await;
     let mut refused = 0;
     for n in 0..8 {

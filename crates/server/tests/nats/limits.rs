@@ -1,4 +1,5 @@
-//! Bounds of the NATS front: who is too slow, too many or too much is dealt with, and nobody else notices.
+//! Bounds of the NATS front. It deals with clients that are too slow, too many or too large, and other
+//! clients notice nothing.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,7 @@ async fn a_subscriber_that_takes_nothing_is_cut_at_the_write_deadline() {
     deaf.send("SUB flood 1\r\n").await;
     deaf.sync().await;
     let mut publisher = server.raw().await;
-    // More than socket buffers take, less than may wait.
+    // More than socket buffers hold, and less than may be pending.
     for _ in 0..24 {
         publisher.send(publish("flood", &vec![b'x'; 1 << 20])).await;
     }
@@ -91,7 +92,7 @@ async fn a_slow_reader_that_keeps_reading_gets_everything() {
         let Some(Said::Message { payload, .. }) = slow.next().await else { panic!("cut at {number}") };
         assert_eq!(payload[..4], number.to_be_bytes());
         if number % 100 == 0 {
-            // A reader that stops now and then.
+            // A reader that pauses now and then.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -141,7 +142,7 @@ async fn storms_of_subscriptions_from_a_thousand_connections() {
         let before = Instant::now();
         steady.send(format!("PUB steady.{number} 1\r\nx\r\n")).await;
         assert_eq!(count(&steady.sync().await), 1);
-        // Far more than a slow machine needs, and far less than the storm.
+        // Far more than a slow machine needs, and far less than the storm lasts.
         assert!(before.elapsed() < Duration::from_secs(20), "others were held up");
     }
     let mut stormers = Vec::new();
@@ -225,7 +226,7 @@ async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     let (_, mut ends) = tokio::join!(retiring, futures_util::future::join_all(watching));
     ends.sort_unstable();
     assert!(ends[0] >= Duration::from_millis(200), "none before the grace is over: {ends:?}");
-    // 600 ms lie between two of them, less where the machine was slow to close the earlier one.
+    // Two ends are 600 ms apart, or less if the machine was slow to close the earlier connection.
     let pauses = ends.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(pauses.filter(|pause| *pause >= Duration::from_millis(100)).count() >= 3, "{ends:?}");
     assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody new is taken");
@@ -250,9 +251,9 @@ async fn thousands_of_queue_groups_on_one_subject_each_get_the_message_once_and_
     publisher.sync().await;
     let (first, second) = (one.sync().await, two.sync().await);
     assert_eq!(count(&first) + count(&second), GROUPS);
-    // Looking for each group among all would take minutes in a test build.
+    // Searching all groups for each one would take minutes in a test build.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    // Uniform would be half; the chance to be outside is below 1e-12.
+    // A uniform share is half. The probability of falling outside the range is below 1e-12.
     assert!((9_000..11_000).contains(&count(&first)), "{}", count(&first));
 }
 
@@ -265,7 +266,7 @@ async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
             tokio::spawn(async move {
                 let mut raw = Raw::to(address).await;
                 match raw.next_within(Duration::from_millis(1500)).await {
-                    // Nothing more is said to who is in.
+                    // A client that is in receives nothing more.
                     None => Some(raw),
                     Some(said) => {
                         assert_eq!(said, Some(Said::Error("maximum connections exceeded".to_owned())));
@@ -290,7 +291,7 @@ async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
     Raw::to(address).await.sync().await;
 }
 
-/// The longest time between two turns of a task that asks for one all the time.
+/// Measures the longest time between two turns of a task that always wants the next one.
 struct Gap {
     ticking: tokio::task::JoinHandle<Duration>,
     stop: tokio::sync::oneshot::Sender<()>,
@@ -317,7 +318,7 @@ impl Gap {
     }
 }
 
-/// Server and test share one thread: what takes long in one turn keeps the ticking task from its own.
+/// The server and the test share one thread. Long work in one turn delays the ticking task.
 #[tokio::test]
 async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
     const SUBSCRIPTIONS: usize = 60_000;
@@ -331,7 +332,7 @@ async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
     many.send(&text).await;
     assert_eq!(many.sync().await, []);
     let (gap, began) = (Gap::measure(), Instant::now());
-    // Nothing of what follows is carried out before the message is with all.
+    // Nothing that follows is carried out before the message has reached every subscription.
     publisher.send("PUB crowd 1\r\nx\r\nPUB last 0\r\n\r\n").await;
     publisher.sync().await;
     let (longest, whole) = (gap.end().await, began.elapsed());
@@ -402,7 +403,8 @@ async fn one_connection_has_so_many_shapes_of_pattern_and_leaves_the_others_thei
     assert_eq!(one.sync().await, [refused]);
     let metric = "tailrace_nats_subscriptions_refused_total{reason=\"shapes\"}";
     assert_eq!(server.metric(metric).await, 1.0);
-    // What has the shape of another one, no wildcard, or the shape of one that has gone, has room.
+    // Subscriptions are accepted if they share an existing shape, have no wildcard, or reuse the place of a
+    // removed shape.
     one.send(format!("SUB *.b.b.b.b.b.b.b 66\r\nSUB a.b.c 67\r\nUNSUB 2\r\nSUB {} 65\r\n", shape(65))).await;
     assert_eq!(one.sync().await, []);
     other.send(format!("SUB {} 1\r\nSUB {} 2\r\n", shape(128), shape(200))).await;

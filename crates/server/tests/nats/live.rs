@@ -1,5 +1,6 @@
-//! What Kafka clients produce, at live NATS subscribers: subjects, headers, order, only after commit, exactly once, and bounded when
-//! they are slow. Each test has librdkafka or plain Kafka frames on one side and async-nats on the other.
+//! How records of Kafka clients reach live NATS subscribers: subjects, headers, order, only after commit,
+//! exactly once, and bounded if subscribers are slow. Each test has librdkafka or plain Kafka frames on one
+//! side and async-nats on the other.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::collections::BTreeMap;
@@ -15,12 +16,12 @@ use rdkafka::producer::{FutureProducer, FutureRecord, Producer as _};
 use tailrace_records::{BatchBuilder, BatchOptions, Compression};
 use tailrace_types::{ProducerEpoch, ProducerId};
 
-/// A short while in which something must not happen.
+/// A short period during which something must not happen.
 const MEANWHILE: Duration = Duration::from_millis(200);
 
 const RELAXED: (&str, &str) = ("flush.messages", "1000000");
 
-/// A subscription that the server knows of.
+/// Subscribes, and waits until the server knows of it.
 async fn subscribed(server: &TestServer, subject: &str) -> (async_nats::Client, Subscriber) {
     let client = nats(server).await;
     let subscriber = client.subscribe(subject.to_owned()).await.unwrap();
@@ -28,7 +29,7 @@ async fn subscribed(server: &TestServer, subject: &str) -> (async_nats::Client, 
     (client, subscriber)
 }
 
-/// Subject, header lines and payload of the next message.
+/// Returns the subject, header lines and payload of the next message.
 async fn message(subscriber: &mut Subscriber) -> (String, Vec<(String, String)>, String) {
     let message = next(subscriber).await;
     let payload = String::from_utf8(message.payload.to_vec()).unwrap();
@@ -39,7 +40,8 @@ fn lines(lines: &[(&str, &str)]) -> Vec<(String, String)> {
     lines.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A topic that binds nothing, or something else, speaks under its own name. Not where another topic binds that subject.
+/// A topic that binds nothing, or other subjects, delivers under its own name, unless another topic binds
+/// that subject.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_speaks_under_subjects_that_another_topic_binds() {
     let server = TestServer::start().await;
@@ -50,20 +52,21 @@ async fn nobody_speaks_under_subjects_that_another_topic_binds() {
     let producer = producer(&server);
     let to = |topic| FutureRecord::<[u8], [u8]>::to(topic).payload(b"x");
     let kept = "tailrace_nats_live_undeliverable_records_total{reason=\"bound_elsewhere\"}";
-    // Its name and a key, its name alone, and a header that it may not choose.
+    // By name and key, by name alone, and by a header with a subject that the topic may not choose.
     send(&producer, to("orders.eu").key(b"new")).await;
     send(&producer, to("orders.eu")).await;
     let given = OwnedHeaders::new().insert(Header { key: "Nats-Subject", value: Some("orders.1") });
     send(&producer, to("orders.eu").headers(given)).await;
     eventually("they are kept back", || async { server.metric(kept).await == 3.0 }).await;
-    // Others are heard as ever: the owner under the same subject, and whose subjects nobody else binds.
+    // Other records are delivered as before: those of the owner under the same subject, and those whose
+    // subjects no other topic binds.
     send(&producer, to("orders").key(b"eu.new")).await;
     assert_eq!(message(&mut all).await.0, "orders.eu.new");
     send(&producer, to("shop").key(b"1")).await;
     assert_eq!(message(&mut all).await.0, "shop.1");
     send(&producer, to("shop").key(b"sales.1")).await;
     assert_eq!(message(&mut all).await.0, "sales.1");
-    // Once nobody binds them they are the topic's own.
+    // Once no other topic binds the subjects, they are the topic's own.
     alter(&server, "orders", &[("tailrace.subjects", "elsewhere.>")]).await;
     let heard = async {
         loop {
@@ -187,7 +190,7 @@ async fn records_are_delivered_after_their_commit_and_not_before() {
     assert_eq!(next(&mut all).await.subject.as_str(), "strict.key");
     tap.hold("/strict-0/");
     tap.hold("/relaxed-0/");
-    // acks=1: answered at the append.
+    // With acks=1, the server answers at the append.
     assert_eq!(
         kafka.produce_to("strict", 0, 1, batch(BatchOptions::default(), &[now().0])).await.error_code,
         0
@@ -230,7 +233,7 @@ async fn order_holds_for_each_partition_and_nothing_comes_twice() {
         seen.push(number(&next(&mut all).await.payload));
     }
     tasks.join_all().await;
-    // The log says which order is right; the payload tells the partition.
+    // The log has the right order. The payload tells the partition.
     let mut reader = server.connect().await;
     for partition in 0..3 {
         let logged: Vec<u64> =
@@ -264,7 +267,7 @@ async fn captured_and_produced_records_of_one_topic_come_once_each() {
     let expected: Vec<String> = (0..50).map(|number| number.to_string()).collect();
     assert_eq!(by_subject["t.nats"], expected);
     assert_eq!(by_subject["t.kafka"], expected);
-    // What would come a second time is read from the log, as this one is, and before it.
+    // A duplicate would be read from the log before this record.
     send(&producer, FutureRecord::<[u8], [u8]>::to("t").key(b"end").payload(b"")).await;
     assert_eq!(message(&mut all).await.0, "t.end", "one came twice");
     assert_eq!(count_of_records(&server, "t", 1).await, 101, "none is stored twice");
@@ -346,7 +349,7 @@ async fn nothing_is_read_if_nobody_can_be_interested() {
     for _ in 0..10 {
         assert_eq!(kafka.produce_to("t", 0, -1, numbered(0, 10, 100)).await.error_code, 0);
     }
-    // What came before the subscription is not delivered later.
+    // Records from before the subscription are not delivered later.
     let mut mine = client.subscribe("bound.>").await.unwrap();
     settled(&client).await;
     let producer = producer(&server);
@@ -379,7 +382,7 @@ async fn when_too_much_waits_the_oldest_is_skipped_and_counted() {
         seen.push(number(&next(&mut all).await.payload));
     }
     assert!(seen.is_sorted() && seen.len() < 30, "{seen:?}");
-    // The last ones are those that come.
+    // The newest records are the ones delivered.
     let tail = &seen[seen.len() - 8..];
     assert_eq!(tail, (33..=40).collect::<Vec<_>>());
     let skipped = server.metric("tailrace_nats_live_skipped_records_total").await;
@@ -426,7 +429,7 @@ async fn what_no_message_can_carry_is_counted_and_the_rest_goes_on() {
     assert_eq!(message(&mut all).await.0, "t.fits");
     let label = "tailrace_nats_live_undeliverable_records_total{reason=\"too_large\"}";
     assert_eq!(server.metric(label).await, 1.0);
-    // No Kafka client can answer the requests of others by naming its topic so.
+    // A Kafka client cannot answer other clients' requests by naming its topic like this.
     send(&producer, FutureRecord::<[u8], [u8]>::to("_INBOX").key(b"abc").payload(b"forged")).await;
     send(&producer, FutureRecord::<[u8], [u8]>::to("a..b").key(b"k").payload(b"x")).await;
     assert_eq!(message(&mut all).await.0, "a__b.k");

@@ -1,4 +1,4 @@
-//! NATS clients, plain ones and real ones, against a server in this process. One binary, as for `kafka`.
+//! Plain and real NATS clients, against a server in this process. One binary, for the same reason as `kafka`.
 
 mod auth;
 mod capture;

@@ -1,4 +1,4 @@
-//! The monitoring pages, as NATS's tools read them.
+//! The monitoring pages, as NATS tools read them.
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use crate::common::TestServer;
@@ -13,7 +13,7 @@ async fn page(server: &TestServer, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// Names of the connections on a page.
+/// Returns the names of the connections on a page.
 fn names(page: &Value) -> Vec<&str> {
     let connections = page["connections"].as_array().unwrap();
     connections.iter().map(|connection| connection["name"].as_str().unwrap()).collect()
@@ -227,7 +227,7 @@ async fn subsz_counts_lists_and_tests_subjects() {
     .await;
 }
 
-/// A client that holds all places, and takes each again as soon as it is lost, keeps no probe out.
+/// A client that holds all connections, and reopens each as soon as it is lost, does not keep probes out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_connections_make_way_for_probes() {
     let server = TestServer::start().await;
@@ -240,9 +240,10 @@ async fn silent_connections_make_way_for_probes() {
     for mut stream in silent {
         holders.spawn(async move {
             loop {
-                // It ends when the server ends it.
+                // This returns when the server closes the connection.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
-                // The pace at which they come again: a probe that was let in has 64 times as long to say what it wants.
+                // The pace at which the client reconnects. A probe that was let in has 64 times as long to
+                // send its request.
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 stream = tokio::net::TcpStream::connect(address).await.unwrap();
             }
@@ -295,7 +296,7 @@ async fn bad_queries_are_refused_in_the_words_of_nats_server() {
     ] {
         assert_eq!(server.get(path).await, (400, reason.to_owned()), "{path}");
     }
-    // What is only too much, or too little, is bounded.
+    // Values that are merely too large or too small are clamped.
     for path in
         ["/connz?limit=99999999999&offset=99999999999", "/connz?limit=-1&offset=-1", "/subsz?subs=1&offset=9"]
     {
@@ -339,7 +340,7 @@ async fn metrics_count_and_all_of_them_are_documented() {
     assert_eq!(missing, Vec::<&str>::new(), "docs/operations.md lists every metric");
 }
 
-/// True if the name stands there as a whole.
+/// Reports whether the manual contains the name as a whole.
 fn is_documented(manual: &str, name: &str) -> bool {
     ["`", "{"].iter().any(|end| manual.contains(&format!("`{name}{end}")))
 }

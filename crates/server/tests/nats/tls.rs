@@ -1,5 +1,5 @@
-//! TLS on the NATS listener: by upgrade and from the first byte, with and without client certificates, and for those
-//! who speak the wrong protocol.
+//! TLS on the NATS listener: by upgrade and from the first byte, with and without client certificates, and
+//! with clients that speak the wrong protocol.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// Whoever is turned away notices within this time.
+/// A refused client notices within this time.
 const QUICK: Duration = Duration::from_secs(3);
 
 async fn server(authority: &Authority, more: &[(&str, &str)]) -> TestServer {
@@ -45,7 +45,7 @@ async fn works(client: &Client) {
     assert_eq!(&message.payload[..], b"yes");
 }
 
-/// A client that upgrades by hand.
+/// Connects a client that upgrades to TLS by hand.
 async fn upgrade(server: &TestServer, authority: &Authority) -> Lines<TlsStream<TcpStream>> {
     let mut plain = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     assert_eq!(plain.info().await["tls_required"], true);
@@ -129,7 +129,7 @@ async fn tls_may_come_first() {
     let mut lines = Lines::over(handshake(authority.client(None), stream).await.unwrap());
     assert_eq!(lines.info().await["tls_required"], true);
     assert!(lines.until_pong().await.is_empty());
-    // Who waits for INFO gets none, not even after a while.
+    // A client that waits for INFO gets none, not even after a while.
     let mut waiting = Lines::over(TcpStream::connect(server.nats()).await.unwrap());
     assert_eq!(waiting.until_end().await, ["-ERR 'Secure Connection - TLS Required'"]);
     cut(&server, 1.0).await;
@@ -162,16 +162,16 @@ async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
     let mut plain = Lines::over(TcpStream::connect(secure.nats()).await.unwrap());
     plain.info().await;
     plain.send("CONNECT {\"verbose\":false}\r\nPING\r\nSUB > 1\r\n").await;
-    // At most an alert, which is no line.
+    // At most an alert comes, which is not a line.
     assert!(plain.until_end().await.is_empty());
-    // One that waits is told what it should have done.
+    // A client that only waits is told what it should have done.
     let mut silent = Lines::over(TcpStream::connect(secure.nats()).await.unwrap());
     silent.info().await;
     assert_eq!(silent.until_end().await, ["-ERR 'Secure Connection - TLS Required'"]);
     assert!(began.elapsed() < QUICK);
     cut(&secure, 2.0).await;
 
-    // TLS towards a listener that does not speak it.
+    // A TLS client at a listener without TLS.
     let plain = TestServer::start().await;
     let began = Instant::now();
     let stream = TcpStream::connect(plain.nats()).await.unwrap();

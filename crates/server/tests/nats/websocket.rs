@@ -1,4 +1,5 @@
-//! NATS over WebSocket on the HTTP port: with `async-nats`, and frame by frame, compressed, hostile and broken ones too.
+//! NATS over WebSocket on the HTTP port: with `async-nats`, and frame by frame, including compressed, hostile
+//! and broken frames.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +27,7 @@ const PONG: u8 = 10;
 
 const MASK: [u8; 4] = [1, 0x23, 0x45, 0x67];
 
-/// A request for a WebSocket, as a browser makes it.
+/// Builds a WebSocket request, as a browser sends it.
 fn request(more: &[&str]) -> String {
     let headers = [
         "GET / HTTP/1.1",
@@ -41,7 +42,7 @@ fn request(more: &[&str]) -> String {
 
 const OFFER: &str = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits";
 
-/// Status line and headers of an answer.
+/// Reads the status line and headers of an answer.
 async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -51,11 +52,11 @@ async fn head<S: AsyncRead + Unpin>(stream: &mut S) -> String {
     String::from_utf8(head).unwrap().to_lowercase()
 }
 
-/// A client that writes frames.
+/// A client that writes WebSocket frames.
 struct Frames<S> {
     stream: S,
     compression: bool,
-    /// Bytes of messages that were not looked at.
+    /// Bytes of messages that were not yet examined.
     unread: Vec<u8>,
 }
 
@@ -94,7 +95,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         self.stream.write_all(&out).await.unwrap();
     }
 
-    /// One message, compressed if that was agreed.
+    /// Sends one message, compressed if that was negotiated.
     async fn send(&mut self, text: &[u8]) {
         if self.compression {
             self.frame(FINAL | COMPRESSED | BINARY, &deflated(text)).await;
@@ -103,7 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         }
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame. `None` at the end.
     async fn receive(&mut self) -> Option<(u8, Vec<u8>)> {
         let read = async {
             let (first, second) = (self.stream.read_u8().await.ok()?, self.stream.read_u8().await.ok()?);
@@ -120,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         tokio::time::timeout(PATIENCE, read).await.expect("a frame in time")
     }
 
-    /// Reads messages up to and with this text, which must be the end of what comes.
+    /// Reads messages up to and including this text. Nothing may follow it.
     async fn until(&mut self, end: &str) -> String {
         while !self.unread.ends_with(end.as_bytes()) {
             let (first, payload) = self.receive().await.expect("more, not the end");
@@ -133,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Frames<S> {
         String::from_utf8(std::mem::take(&mut self.unread)).unwrap()
     }
 
-    /// Goes on to the closing frame, and returns its status and reason.
+    /// Skips to the closing frame, and returns its status and reason.
     async fn closed(&mut self) -> (u16, String) {
         loop {
             let (first, payload) = self.receive().await.expect("a closing frame");
@@ -220,7 +221,7 @@ async fn frames_are_only_an_envelope_with_compression_and_without() {
         let mut frames = Frames::connect(&server, compression).await;
         frames.send(b"CONNECT {\"verbose\":false}\r\nSUB a 1\r\nPING\r\n").await;
         frames.until("PONG\r\n").await;
-        // One operation in many frames, of every kind, and many operations in one.
+        // One operation in many frames of every kind, and many operations in one frame.
         frames.frame(FINAL | TEXT, b"PUB a").await;
         frames.frame(BINARY, b" 11").await;
         frames.frame(FINAL | PING, b"meanwhile").await;
@@ -233,7 +234,7 @@ async fn frames_are_only_an_envelope_with_compression_and_without() {
         frames.send(many.as_bytes()).await;
         let said = frames.until("PONG\r\n").await;
         assert_eq!(said, "MSG a 1 3\r\nabc\r\n".repeat(5_000) + "PONG\r\n");
-        // A large one, both ways.
+        // A large message, in both directions.
         let large = "x".repeat(1 << 20);
         frames.send(format!("PUB a {}\r\n{large}\r\n", large.len()).as_bytes()).await;
         assert_eq!(frames.until("x\r\n").await, format!("MSG a 1 {}\r\n{large}\r\n", large.len()));
@@ -277,7 +278,7 @@ async fn hostile_frames_end_their_connection_and_no_other() {
     fragmented.frame(BINARY, b"PING").await;
     fragmented.frame(FINAL | BINARY, b"\r\n").await;
     assert_eq!(fragmented.closed().await.0, 1002);
-    // What is wrong in NATS itself is said in NATS, and then the socket is closed.
+    // NATS errors are reported in the NATS protocol. Then the server closes the socket.
     let mut garbage = Frames::connect(&server, false).await;
     garbage.frame(FINAL | TEXT, b"GET / HTTP/1.1\r\n\r\n").await;
     garbage.until("-ERR 'Unknown Protocol Operation'\r\n").await;
@@ -286,7 +287,7 @@ async fn hostile_frames_end_their_connection_and_no_other() {
     greedy.send(b"PUB a 99999999\r\n").await;
     greedy.until("-ERR 'Maximum Payload Violation'\r\n").await;
     assert_eq!(greedy.closed().await, (1009, "Maximum Message Payload Exceeded".to_owned()));
-    // Half a frame, and silence, and the end.
+    // Half a frame, then silence, then the end.
     let mut half = Frames::connect(&server, true).await;
     half.stream.write_all(&[0x82]).await.unwrap();
     drop(half);
@@ -316,7 +317,7 @@ async fn more_websockets_than_http_connections_and_pages_are_still_served() {
     }
 }
 
-/// The answer to a request, up to the end of its headers.
+/// Returns the answer to a request, up to the end of its headers.
 async fn answer(server: &TestServer, text: &str) -> String {
     let mut stream = TcpStream::connect(server.http()).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
@@ -334,7 +335,7 @@ async fn requests_that_are_no_good_are_refused() {
         (request(&[]).replace("dGhlIHNhbXBsZSBub25jZQ==", "short"), 400),
         (request(&[]).replace("Connection: Upgrade\r\n", ""), 400),
         (request(&[]).replace("GET", "POST"), 405),
-        // Wherever there is no page, as in nats-server.
+        // Any path without a page, as in nats-server.
         (request(&[]).replace("GET /", "GET /other/path?and=more"), 101),
         (request(&[]).replace("GET /", "GET /healthz"), 200),
         (request(&[]).replace("GET /", "GET /varz"), 200),
@@ -363,7 +364,7 @@ async fn requests_that_are_no_good_are_refused() {
     stream.write_all(request(&["Origin: https://app.example", OFFER]).as_bytes()).await.unwrap();
     let accepted = head(&mut stream).await;
     assert!(accepted.starts_with("http/1.1 101 ") && !accepted.contains("deflate"), "{accepted}");
-    // INFO arrives, so the connection counts.
+    // Once INFO arrives, the connection counts.
     stream.read_u8().await.unwrap();
     assert!(answer(&server, &request(&[])).await.starts_with("http/1.1 503 "));
 
@@ -404,7 +405,7 @@ async fn one_that_does_not_read_is_cut() {
     deaf.send(b"CONNECT {\"verbose\":false}\r\nSUB flood 1\r\nPING\r\n").await;
     deaf.until("PONG\r\n").await;
     let client = async_nats::connect(format!("nats://{}", server.nats())).await.unwrap();
-    // What compression cannot make smaller.
+    // Data that compression cannot shrink.
     let flood: Vec<u8> = common::rig::value(7, 100_000);
     let began = std::time::Instant::now();
     while server.metric("tailrace_nats_slow_consumers_total").await < 1.0 {

@@ -1,9 +1,11 @@
-//! The NATS protocol, byte for byte: conversations in `conversations/`, whose golden bytes nats-server gave.
+//! The NATS protocol, byte for byte: conversations in `conversations/`, whose golden bytes come from
+//! nats-server.
 //!
-//! Each script gets a server of ours with the settings it asks for. Otherwise, from the environment:
-//! * `TAILRACE_TEST_NATS_SERVER=PATH`: that nats-server, so that the scripts themselves are checked;
-//! * `TAILRACE_TEST_NATS_RECORD=1` with it: lines `A < ?` of the scripts are replaced by what came;
-//! * `TAILRACE_TEST_NATS=HOST:PORT`: a server that runs already; scripts that want settings are left out.
+//! By default each script gets a tailrace server with the settings it asks for. The environment can change
+//! that:
+//! * `TAILRACE_TEST_NATS_SERVER=PATH` uses that nats-server instead, which checks the scripts themselves.
+//! * `TAILRACE_TEST_NATS_RECORD=1` in addition replaces the scripts' `A < ?` lines with what was received.
+//! * `TAILRACE_TEST_NATS=HOST:PORT` uses a running server. Scripts that need settings are skipped.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -51,7 +53,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nats/conversations")
 }
 
-/// Plays all scenes of a script, and then tells all that went wrong.
+/// Plays all scenes of a script, then reports everything that went wrong.
 fn converse(name: &str) {
     let path = folder().join(name).with_extension("txt");
     let text = std::fs::read_to_string(&path).expect("the script can be read");
@@ -95,7 +97,7 @@ fn stage(wanted: &Wanted) -> Option<Box<dyn Stage>> {
     Some(Box::new(Ours::start(wanted)))
 }
 
-/// A server that somebody else started.
+/// A server that was started elsewhere.
 struct Running(SocketAddr);
 
 impl Stage for Running {
@@ -116,9 +118,9 @@ impl Stage for Running {
     }
 }
 
-/// A server of ours, in this process.
+/// A tailrace server in this process.
 struct Ours {
-    // Before the runtime: it ends first.
+    // Before the runtime, so that it is dropped first.
     server: Arc<TestServer>,
     runtime: Runtime,
     _folder: tempfile::TempDir,

@@ -1,4 +1,5 @@
-//! Compacted topics, seen through librdkafka: of every key the last record stays, whatever the cleaner does meanwhile.
+//! Compacted topics, seen through librdkafka: the last record of every key stays, whatever the cleaner does
+//! meanwhile.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ async fn create(server: &TestServer, name: &str, more: &[(&str, &str)]) {
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
 
-/// Changes one setting of a running server. The name of all brokers together is empty.
+/// Changes one setting of a running server. An empty name means all brokers.
 async fn alter(server: &TestServer, (resource_type, name): (i8, &str), key: &str, value: &str) {
     let config =
         AlterableConfig { name: key.to_owned(), value: Some(value.to_owned()), ..Default::default() };
@@ -75,7 +76,7 @@ async fn alter(server: &TestServer, (resource_type, name): (i8, &str), key: &str
     assert_eq!(answer.responses[0].error_code, 0, "{:?}", answer.responses[0].error_message);
 }
 
-/// Produces `records` records over the keys and returns what each key says last. Every tenth is a tombstone.
+/// Produces `records` records over the keys. Every tenth is a tombstone.
 fn produce(server: &TestServer, topic: &str, records: std::ops::Range<usize>, codec: &str) {
     let producer: ThreadedProducer<_> = config(server)
         .set("enable.idempotence", "true")
@@ -92,7 +93,7 @@ fn produce(server: &TestServer, topic: &str, records: std::ops::Range<usize>, co
         let mut record = record;
         while let Err((error, back)) = producer.send(record) {
             assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::QueueFull), "{error}");
-            // Until its queue has room.
+            // Wait until the producer's queue has room.
             std::thread::sleep(Duration::from_millis(5));
             record = back;
         }
@@ -109,13 +110,13 @@ fn wanted(records: usize) -> BTreeMap<String, Option<String>> {
     (0..records).map(record).collect()
 }
 
-/// The log start, as consumers see it.
+/// Returns the log start, as consumers see it.
 fn log_start(server: &TestServer, topic: &str) -> i64 {
     let consumer: BaseConsumer = config(server).create().unwrap();
     consumer.fetch_watermarks(topic, 0, PATIENCE).unwrap().0
 }
 
-/// Everything that a consumer from the beginning is given.
+/// Returns everything that a consumer reads from the start.
 fn read(server: &TestServer, topic: &str) -> Content {
     let consumer: BaseConsumer = config(server)
         .set("group.id", "nobody")
@@ -161,7 +162,7 @@ fn read_until_compacted(server: &TestServer, topic: &str, records: usize) -> Con
     }
 }
 
-/// Tombstones may be there or not; everything else must be as it was sent.
+/// Checks that everything is as it was sent, except that tombstones may be missing.
 fn assert_same(found: &BTreeMap<String, Option<String>>, wanted: &BTreeMap<String, Option<String>>) {
     for (key, value) in wanted {
         match value {
@@ -177,7 +178,7 @@ async fn the_last_record_of_each_key_stays_also_over_restarts() {
     for codec in ["none", "lz4"] {
         create(&server, codec, &[]).await;
         produce(&server, codec, 0..4000, codec);
-        // What the active segment holds is not compacted: some 20 KB.
+        // The active segment, some 20 KB, is not compacted.
         let content = read_until_compacted(&server, codec, 1000);
         assert_same(&last_values(&content), &wanted(4000));
         assert_eq!(content.keys().next_back(), Some(&3999), "offsets stay");
@@ -197,7 +198,7 @@ async fn the_last_record_of_each_key_stays_also_over_restarts() {
     server.stop().await;
 }
 
-/// `delete.retention.ms`: a consumer that is behind learns that a key is gone, whatever number of rounds there were.
+/// `delete.retention.ms`: a consumer that lags learns that a key was deleted, however many rounds there were.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tombstones_stay_for_their_time() {
     let server = server().await;
@@ -219,7 +220,7 @@ async fn a_consumer_and_the_cleaner_do_not_get_in_each_others_way() {
     create(&server, "t", &[]).await;
     for round in 0..8 {
         produce(&server, "t", round * 1000..(round + 1) * 1000, "lz4");
-        // Read while segments are exchanged.
+        // Read while segments are replaced.
         assert_same(&last_values(&read(&server, "t")), &wanted((round + 1) * 1000));
     }
     let content = read_until_compacted(&server, "t", 1000);
@@ -248,7 +249,7 @@ async fn a_topic_may_be_compacted_and_trimmed() {
     }
     assert_eq!(log_start(&server, "kept"), 0, "retention is not for topics that are only compacted");
     assert_same(&last_values(&read(&server, "kept")), &wanted(4000));
-    // Compaction goes on from where retention has left the log, after a restart too.
+    // Compaction continues from where retention has left the log, after a restart too.
     alter(&server, (TOPIC, "both"), "retention.ms", "-1").await;
     for upto in [8000, 12_000] {
         produce(&server, "both", upto - 4000..upto, "lz4");
@@ -270,7 +271,7 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     let waits = || async { server.metric("tailrace_compaction_waits_total").await };
     produce(&server, "t", 0..4000, "none");
     eventually("the rate holds compaction up", || async { waits().await >= 1.0 }).await;
-    // A piece may take a minute now, and there are dozens of them before the first segment is exchanged.
+    // One step may take a minute now, and there are dozens of them before the first segment is replaced.
     assert_eq!(server.metric("tailrace_compactions_total").await, 0.0);
     assert_eq!(read(&server, "t").len(), 4000);
     alter(&server, (BROKER, ""), RATE, "1e9").await;
@@ -298,7 +299,7 @@ async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
     let mut logs: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "log")).collect();
     logs.sort();
     assert!(logs.len() > 2, "{logs:?}");
-    // Among the records of the first batch.
+    // This byte is among the records of the first batch.
     let mut bytes = std::fs::read(&logs[0]).unwrap();
     bytes[200] ^= 1;
     std::fs::write(&logs[0], bytes).unwrap();
@@ -310,16 +311,17 @@ async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
         eventually("the damage is found", is_named).await;
         let (status, body) = server.get("/healthz").await;
         let page: serde_json::Value = serde_json::from_str(&body).unwrap();
-        // There is no other replica to mend it from.
+        // There is no other replica to repair it from.
         assert_eq!((status, &page["status"]), (503, &"error".into()), "{body}");
         let [problem] = &page["problems"].as_array().unwrap()[..] else { panic!("{body}") };
         let problem = problem.as_str().unwrap();
         assert!(problem.starts_with("broken-0 is damaged at offset"), "{body}");
         assert!(problem.contains("00000000000000000000.log"), "{body}");
-        // It is compacted again when it is whole, without a restart.
+        // Damage alone does not make the partition uncleanable: it is compacted again once it is repaired,
+        // without a restart.
         assert_eq!(page["warnings"].as_array().map_or(0, Vec::len), 0, "{body}");
         assert_eq!(server.metric("tailrace_compaction_uncleanable_partitions").await, 0.0);
-        // It serves on, and the others are compacted.
+        // The partition keeps serving, and others are compacted.
         let mut client = server.connect().await;
         let offset = client.produce("broken", 0, &[1, 2]).await;
         assert_eq!(client.fetch_from("broken", 0, offset).await.error_code, 0);

@@ -1,5 +1,5 @@
-//! librdkafka with `group.protocol=consumer` (KIP-848): members come and go, alone and beside members of the classic
-//! protocol, while records flow. Nothing is lost.
+//! librdkafka with `group.protocol=consumer` (KIP-848). Members join and leave while records flow, in groups
+//! with and without members of the classic protocol. Nothing is lost.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const SETTINGS: &[(&str, &str)] = &[
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Protocol {
     Consumer,
-    /// By a regular expression, which the server resolves.
+    /// Subscribes with a regular expression, which the server resolves.
     ConsumerByExpression,
     Classic,
 }
@@ -60,11 +60,11 @@ impl Worker {
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
             while !told.load(Ordering::Acquire) {
-                // Errors of a rebalance are told to whoever polls.
+                // Polling returns the errors of a rebalance.
                 let Some(Ok(message)) = consumer.poll(Duration::from_millis(50)) else { continue };
                 let text = std::str::from_utf8(message.payload().expect("a payload")).expect("text");
                 seen.lock().expect("nobody panics").insert(text.parse().expect("a number"));
-                // Refused in a rebalance: then another member reads it again.
+                // A commit may be refused in a rebalance. Another member then reads the record again.
                 let _ = consumer.commit_message(&message, CommitMode::Async);
             }
         });
@@ -87,7 +87,7 @@ async fn play(rounds: &[&[Protocol]]) {
     let mut workers: Vec<(Protocol, Worker)> = Vec::new();
     let mut sent = 0;
     for wanted in rounds {
-        // Those who come first, then those who go.
+        // Members that are still wanted stay, and the others leave after new ones have joined.
         let mut left: Vec<Protocol> = wanted.to_vec();
         let mut kept = Vec::new();
         let mut going = Vec::new();
@@ -108,7 +108,7 @@ async fn play(rounds: &[&[Protocol]]) {
             let record = FutureRecord::<[u8], _>::to("work").partition(partition).payload(payload.as_bytes());
             producer.send(record, PATIENCE).await.expect("acknowledged");
             sent += 1;
-            // Records come all the time while members come and go.
+            // Records keep coming while members join and leave.
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::task::spawn_blocking(|| going.into_iter().for_each(Worker::end)).await.expect("no panic");

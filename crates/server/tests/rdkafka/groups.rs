@@ -1,4 +1,4 @@
-//! librdkafka's consumer groups: members come and go while records flow, and nothing is lost.
+//! librdkafka's consumer groups: members join and leave while records flow, and nothing is lost.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -63,14 +63,14 @@ fn number(payload: &[u8]) -> u64 {
     std::str::from_utf8(payload).expect("text").parse().expect("a number")
 }
 
-/// Reads and commits until told to stop. Returns what it has read.
+/// Reads and commits until told to stop. Adds what it reads to `seen`.
 fn work(consumer: &BaseConsumer, stop: &AtomicBool, seen: &std::sync::Mutex<BTreeSet<u64>>) {
     while !stop.load(Ordering::Acquire) {
         let Some(message) = consumer.poll(Duration::from_millis(50)) else { continue };
-        // Errors of a rebalance are told to whoever polls.
+        // Polling returns the errors of a rebalance.
         let Ok(message) = message else { continue };
         seen.lock().expect("nobody panics").insert(number(message.payload().expect("a payload")));
-        // Refused in a rebalance: then another member reads it again.
+        // A commit may be refused in a rebalance. Another member then reads the record again.
         let _ = consumer.commit_message(&message, CommitMode::Async);
     }
 }
@@ -91,7 +91,7 @@ async fn members_come_and_go_under_load_and_nothing_is_lost() {
         let seen = Arc::new(std::sync::Mutex::new(BTreeSet::new()));
         let mut members = Vec::new();
         let mut sent = 0_u64;
-        // Two, then up to five, then down to one; records flow all the time.
+        // Two members, then up to five, then down to one. Records flow all the time.
         for size in [2, 5, 3, 1] {
             while members.len() < size {
                 let consumer = member(&server, &[("partition.assignment.strategy", strategy)]);
@@ -183,7 +183,7 @@ async fn a_static_member_comes_back_without_a_rebalance() {
     let half = usize::try_from(PARTITIONS / 2).unwrap();
     until("the first assignment", || assigned(&a).len() == half && assigned(&b).len() == half).await;
     let before = assigned(&b);
-    // librdkafka's static members do not leave when they close.
+    // librdkafka's static members do not leave the group when they close.
     tokio::task::spawn_blocking(move || drop(b)).await.unwrap();
     let b = static_member("b");
     until("coming back", || {

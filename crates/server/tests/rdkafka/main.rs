@@ -1,5 +1,5 @@
-//! librdkafka, unmodified, against a server in this process: the C client that most languages' clients are built on. One binary, as for
-//! `kafka`.
+//! Unmodified librdkafka, the C client that most languages' clients are built on, against a server in this
+//! process. One binary, for the same reason as `kafka`.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! librdkafka, unmodified, against the server: the C client that most languages' clients are built on.
+//! Records sent and read by unmodified librdkafka, the C client that most languages' clients are built on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn create(server: &TestServer, name: &str, partitions: i32, settings: &[(&
     assert_eq!(created, [Ok(name.to_owned())]);
 }
 
-/// A consumer of one partition from an offset on, without a group.
+/// Creates a consumer of one partition from an offset on, without a group.
 fn consumer(server: &TestServer, topic: &str, partition: i32, from: Offset) -> StreamConsumer {
     let consumer: StreamConsumer = config(server)
         .set("group.id", "nobody")
@@ -101,7 +101,7 @@ async fn keys_values_headers_and_nulls_come_back() {
     assert_eq!((third.key(), third.payload()), (Some(&b""[..]), Some(&b""[..])));
 }
 
-/// Codecs that the bundled librdkafka has: gzip by zlib, snappy and lz4 of its own.
+/// The codecs of the bundled librdkafka: gzip from zlib, and its own snappy and lz4.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_codec_and_size_comes_back() {
     let server = TestServer::start().await;
@@ -114,7 +114,7 @@ async fn every_codec_and_size_comes_back() {
         for (number, payload) in payloads.iter().enumerate() {
             assert_eq!(send(&producer, codec, 0, payload).await, i64::try_from(number).expect("few"));
         }
-        // Many at once make large batches.
+        // Many sends at once make large batches.
         let many = (0..500_u64).map(|n| common::rig::value(n, 200)).collect::<Vec<_>>();
         let sending = many.iter().map(|payload| {
             let record = FutureRecord::<[u8], [u8]>::to(codec).payload(payload);
@@ -167,7 +167,7 @@ async fn a_consumer_reads_while_a_producer_writes() {
             let record = FutureRecord::<[u8], [u8]>::to("t").payload(&payload);
             sending.push(producer.send_result(record).expect("there is room in the queue"));
             if number % 50 == 0 {
-                // So that there are many requests.
+                // Pause, so that there are many requests.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         }

@@ -1,4 +1,4 @@
-//! librdkafka's transactional producer, unmodified, against the server.
+//! librdkafka's unmodified transactional producer against the server.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn producer(server: &TestServer, id: &str, settings: &[(&str, &str)]) -> FutureP
     config.create().expect("a legal configuration")
 }
 
-/// Calls of librdkafka that wait, outside of the event loop.
+/// Runs blocking calls of librdkafka outside the event loop.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.expect("it does not panic")
 }
@@ -55,7 +55,7 @@ async fn abort(producer: &FutureProducer) -> Result<(), KafkaError> {
     blocking(move || producer.abort_transaction(PATIENCE)).await
 }
 
-/// What a reader of committed records gets of a partition, up to `end`.
+/// Reads `count` committed records of a partition of `t`.
 async fn read(server: &TestServer, partition: i32, count: usize) -> Vec<String> {
     read_of(server, "t", partition, count).await
 }
@@ -135,7 +135,8 @@ async fn a_transaction_goes_on_after_a_restart_of_the_server() {
     let producer = begun(&server, "tx").await;
     producer.begin_transaction().expect("it begins");
     send(&producer, 0, "before").await.expect("it is stored");
-    // Another one takes over after the restart, which listens elsewhere; what was open is aborted.
+    // After the restart the server listens on another port, so another producer takes over and aborts the
+    // open transaction.
     server.restart().await;
     let other = begun(&server, "tx").await;
     other.begin_transaction().expect("it begins");
@@ -152,7 +153,8 @@ async fn a_timeout_beyond_the_limit_is_refused_with_its_name() {
     assert_eq!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::InvalidTransactionTimeout), "{error:?}");
 }
 
-/// A consumer in the group `g` that has read everything in partition 0 of `t`, and where it stands.
+/// Creates a consumer in the group `g` that has read `count` records of partition 0 of `t`. Returns the
+/// consumer and what it has read.
 async fn consumed(server: &TestServer, count: usize) -> (StreamConsumer, Vec<String>) {
     let consumer: StreamConsumer = config(server)
         .set("group.id", "g")
@@ -171,7 +173,7 @@ async fn consumed(server: &TestServer, count: usize) -> (StreamConsumer, Vec<Str
     (consumer, all)
 }
 
-/// What the group has committed of `t`.
+/// Returns the offset that the group has committed in `t`.
 async fn committed_offset(server: &TestServer) -> Offset {
     let consumer: StreamConsumer = config(server)
         .set("group.id", "g")
@@ -198,7 +200,7 @@ async fn what_was_read_and_what_was_written_count_together() {
         send(&plain, 0, value).await.expect("it is stored");
     }
     let producer = begun(&server, "tx").await;
-    // Aborted first, so that everything is read once more, then committed.
+    // The first transaction is aborted, so everything is read again. The second is committed.
     for (round, expected) in [(0, Offset::Invalid), (1, Offset::Offset(3))] {
         let (consumer, read) = consumed(&server, 3).await;
         assert_eq!(read, ["a", "b", "c"]);
@@ -233,7 +235,7 @@ async fn a_member_of_an_older_generation_sends_no_offsets() {
     send(&plain, 0, "a").await.expect("it is stored");
     let (consumer, _) = consumed(&server, 1).await;
     let member = consumer.group_metadata().expect("it is in a group");
-    // It leaves; another one takes its place.
+    // The consumer leaves, and another takes its place.
     blocking(move || drop(consumer)).await;
     let (_other, _) = consumed(&server, 1).await;
     let producer = begun(&server, "tx").await;

@@ -1,4 +1,4 @@
-//! Batches that are not sound, or too large.
+//! Batches that are malformed or too large.
 
 use super::*;
 
@@ -11,7 +11,7 @@ use tailrace_records::{BatchBuilder, BatchOptions, Compression};
 const CODECS: [Compression; 4] =
     [Compression::Gzip, Compression::Snappy, Compression::Lz4, Compression::Zstd];
 
-/// Puts the right checksum on a batch that was tampered with.
+/// Corrects the checksum of a batch that was tampered with.
 fn sealed(mut batch: Vec<u8>) -> Bytes {
     let crc = crc32c::crc32c(&batch[21..]);
     batch[17..21].copy_from_slice(&crc.to_be_bytes());
@@ -24,7 +24,7 @@ fn tampered(at: usize, bytes: &[u8]) -> Bytes {
     sealed(batch)
 }
 
-/// A compressed batch of `bytes` bytes of zeros.
+/// Builds a compressed batch of `bytes` bytes of zeros.
 fn zeros(codec: Compression, bytes: usize) -> Bytes {
     let mut builder = BatchBuilder::new(BatchOptions { compression: codec, ..BatchOptions::default() });
     builder.push(now(), None, Some(&vec![0; bytes]), &[]).expect("there is room");

@@ -1,4 +1,4 @@
-//! Frames and headers that make no sense.
+//! Malformed frames and headers.
 
 use super::*;
 use std::time::Duration;
@@ -53,17 +53,18 @@ async fn headers_that_make_no_sense_end_the_connection() {
     server.is_healthy("t").await;
 }
 
-/// KIP-511: error 35 in the layout of version 0; the connection goes on.
+/// Up to 1024 unknown tagged fields in a header are accepted. More of them end the connection.
 #[tokio::test]
 async fn a_header_full_of_unknown_tagged_fields_ends_the_connection() {
     let server = server().await;
-    // ApiVersions version 3, in whose header and body tagged fields may stand: names of the software in the body.
+    // ApiVersions version 3 allows tagged fields in its header and body. The body names the client's
+    // software.
     let request = |tags: usize| {
         let mut body = header(18, 3);
         body.extend(varint(tags));
         for tag in 0..tags {
             body.extend(varint(1000 + tag));
-            // Smaller ones meet the bound of what decoding may take first.
+            // Smaller tags would hit the limit on decoding memory first.
             body.extend(b"\x04tags");
         }
         body.extend([2, b'a', 2, b'1', 0]);
@@ -78,7 +79,7 @@ async fn a_header_full_of_unknown_tagged_fields_ends_the_connection() {
     server.is_healthy("t").await;
 }
 
-/// An unsigned variable-length integer.
+/// Encodes an unsigned varint.
 fn varint(mut value: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while value >= 0x80 {
@@ -89,12 +90,13 @@ fn varint(mut value: usize) -> Vec<u8> {
     bytes
 }
 
+/// KIP-511: the server answers with error 35 in the layout of version 0 and keeps the connection.
 #[tokio::test]
 async fn an_unknown_version_of_api_versions_is_answered() {
     let server = server().await;
     let mut client = server.connect().await;
     for version in [5, 99, -1, 32_767] {
-        // Headers from version 3 on end with tags.
+        // Headers from version 3 on end with tagged fields.
         let tags: &[u8] = if version >= 3 { &[0] } else { &[] };
         let answer = client.raw(&[&header(18, version), tags].concat()).await.expect("an answer");
         assert_eq!(answer.to_vec(), [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 4]);
@@ -111,7 +113,7 @@ async fn counts_and_lengths_beyond_the_frame_end_the_connection() {
         metadata(&i32::MAX.to_be_bytes()),
         metadata(&[&1_i32.to_be_bytes()[..], &100_i16.to_be_bytes()].concat()),
         metadata(&[&1_i32.to_be_bytes()[..], &(-2_i16).to_be_bytes()].concat()),
-        // Lengths as variable numbers: too many bytes, the largest number, tags without end.
+        // Varint lengths: too many bytes, the largest number, endless tags.
         flexible(3, 12, &[0xff; 6]),
         flexible(3, 12, &[0xff, 0xff, 0xff, 0xff, 0x0f]),
         [&header(3, 12)[..], &[0xff, 0xff, 0xff, 0xff, 0x0f]].concat(),
@@ -138,7 +140,7 @@ async fn a_request_cut_short_anywhere_ends_the_connection() {
     server.is_healthy("t").await;
 }
 
-/// False if it is answered, true if the connection is closed instead.
+/// Returns true if the server closes the connection, false if it answers.
 async fn is_cut_or_answered(server: &TestServer, body: &[u8]) -> bool {
     server.connect().await.raw(body).await.is_none()
 }
@@ -160,7 +162,7 @@ async fn requests_with_random_damage_harm_nobody() {
         }
         let mut stream = server.stream().await;
         stream.write_all(&framed(&body)).await.expect("it is taken");
-        // Answered, closed, or waiting (a fetch whose waiting time was hit): all are fine.
+        // Answered, closed, or waiting (a fetch whose waiting time was altered): all are fine.
         let mut answer = [0; 64];
         let _ = tokio::time::timeout(Duration::from_millis(5), stream.read(&mut answer)).await;
     }

@@ -1,4 +1,5 @@
-//! Connections and memory: what there may be of them, and who makes way.
+//! Connections and memory: how many connections and how much memory clients may use, and which clients make
+//! way.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -57,9 +58,9 @@ async fn connections_from_one_address_are_limited() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_requests_at_once_share_a_bounded_memory() {
-    // Those who hold the memory are not cut before the others come.
+    // A long timeout, so that the holders of the memory are not cut off before the others come.
     let server = server_with(&[("tailrace.request.read.timeout.ms", "30000")]).await;
-    // Most of the memory is taken, and one more frame is beyond the bound: the others have to wait.
+    // Take most of the memory, then let one more frame exceed the bound. The others have to wait.
     let mut holders = [server.stream().await, server.stream().await];
     for (holder, (bytes, sent, held)) in
         holders.iter_mut().zip([(900_000, 800_000, 900_000.0), (300_000, 270_000, 1_200_000.0)])
@@ -88,10 +89,10 @@ async fn large_requests_at_once_share_a_bounded_memory() {
         while let Some(done) = tasks.try_join_next() {
             done.expect("every request is answered");
         }
-        // Between two looks.
+        // Pause between two samples.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    // One frame at a time may go beyond the bound.
+    // One frame at a time may exceed the bound.
     assert!(most <= 1_048_576.0 + 400_000.0, "{most} bytes were held");
     assert_eq!(memory(&server).await, 0.0);
     let mut numbers: Vec<_> =
@@ -100,7 +101,7 @@ async fn large_requests_at_once_share_a_bounded_memory() {
     assert_eq!(numbers, (0..16).flat_map(|c| (0..4).map(move |r| c * 10 + r)).collect::<Vec<_>>());
 }
 
-/// While many smaller requests come and go, the one that needs nearly all of the memory gets its turn.
+/// A request that needs nearly all of the memory gets its turn while many smaller requests come and go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_very_large_request_is_not_overtaken_for_ever() {
     let server = server().await;
@@ -110,7 +111,7 @@ async fn a_very_large_request_is_not_overtaken_for_ever() {
         tasks.spawn(async move {
             let mut client = Client::to(address).await;
             let batch = numbered(0, 1, 400_000);
-            // Two requests under way, so that one is always being read.
+            // Two requests in flight, so that one is always being read.
             client.send(9, &produce_request("t", 0, 1, batch.clone())).await;
             loop {
                 client.send(9, &produce_request("t", 0, 1, batch.clone())).await;
@@ -135,7 +136,7 @@ async fn a_very_large_request_is_not_overtaken_for_ever() {
     assert_eq!(memory(&server).await, 0.0);
 }
 
-/// What others have announced and not sent is taken from nobody.
+/// Frames that were announced but not sent take no memory from other requests.
 #[tokio::test]
 async fn announced_frames_hold_no_memory() {
     let server = server().await;
@@ -170,14 +171,14 @@ async fn frames_without_records_have_a_bound_of_their_own() {
 #[tokio::test]
 async fn large_frames_that_never_complete_starve_nobody() {
     let server = server().await;
-    // The first one takes all the memory there is, the second one goes beyond.
+    // The first one takes all the memory, the second one exceeds it.
     let mut lazy = [server.stream().await, server.stream().await];
     for (stream, held) in lazy.iter_mut().zip([1_000_000.0, 2_000_000.0]) {
         begin_frame(stream, 1_048_000, 300_000).await;
         eventually("it holds memory", || async { memory(&server).await > held }).await;
     }
     server.is_healthy("t").await;
-    // Large requests wait until the lazy ones' time is up.
+    // Large requests wait until the lazy clients time out.
     let before = Instant::now();
     let answer = server.connect().await.produce_to("t", 0, -1, numbered(0, 1, 500_000)).await;
     assert_eq!(answer.error_code, 0);
@@ -189,7 +190,8 @@ async fn large_frames_that_never_complete_starve_nobody() {
     assert_eq!(server.metric("tailrace_kafka_connections_cut_total{reason=\"slow_request\"}").await, 2.0);
 }
 
-/// Whoever sends a little now and then keeps its time, and is cut all the same while others wait for the memory that it holds.
+/// A client that sends a little now and then never times out. It is cut off anyway while others wait for the
+/// memory that it holds.
 #[tokio::test]
 async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     let settings: Vec<_> =
@@ -203,7 +205,7 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     }
     let trickle = tokio::spawn(async move {
         while lazy[0].write_all(&[0; 100]).await.is_ok() && lazy[1].write_all(&[0; 100]).await.is_ok() {
-            // It never ends, and is never silent for long.
+            // The client never finishes, and is never silent for long.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
@@ -214,7 +216,7 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     trickle.abort();
 }
 
-/// An answer that is still due, such as that of a waiting fetch, must not make the server patient.
+/// A pending answer, such as that of a waiting fetch, must not make the server patient.
 #[tokio::test]
 async fn nor_do_they_behind_a_waiting_fetch() {
     let server = server().await;

@@ -1,5 +1,5 @@
-//! What clients send that no client should: each gets the answer that Kafka gives, or is cut off, and the others do
-//! not notice.
+//! Input that no client should send. The server gives the answer that Kafka gives or cuts the connection, and
+//! other clients notice nothing.
 
 mod batches;
 mod frames;
@@ -19,7 +19,7 @@ use tailrace_kafka_wire::messages::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Small limits, so that they are reached.
+/// Small limits, so that tests reach them.
 const SETTINGS: &[(&str, &str)] = &[
     ("socket.request.max.bytes", "1048576"),
     ("queued.max.request.bytes", "1048576"),
@@ -38,10 +38,10 @@ async fn server_with(settings: &[(&str, &str)]) -> TestServer {
     server
 }
 
-/// Sends bytes and waits for the end of the connection; true if nothing was answered.
+/// Sends bytes and waits for the end of the connection. Returns true if the server answered nothing.
 async fn is_cut(server: &TestServer, bytes: &[u8]) -> bool {
     let mut stream = server.stream().await;
-    // The server may close while this still writes.
+    // The server may close the connection during this write.
     let _ = stream.write_all(bytes).await;
     let mut answer = Vec::new();
     let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
@@ -54,12 +54,12 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes(), body].concat()
 }
 
-/// Key, version, correlation id, no client id.
+/// A request header: key, version, correlation id, no client id.
 fn header(key: i16, version: i16) -> Vec<u8> {
     [&key.to_be_bytes()[..], &version.to_be_bytes(), &7_i32.to_be_bytes(), &(-1_i16).to_be_bytes()].concat()
 }
 
-/// Requests of the main APIs as they should be, without their length field.
+/// Returns well-formed requests of the main APIs, without their length field.
 fn good_requests() -> Vec<Bytes> {
     let mut client_frames = Vec::new();
     let mut push = |frame: tailrace_kafka_wire::Frame| {
@@ -98,7 +98,8 @@ fn good_requests() -> Vec<Bytes> {
     client_frames
 }
 
-/// Announces a Produce request of `bytes` bytes and sends the first of them. Returns how many bytes went out in all.
+/// Announces a Produce request of `bytes` bytes and sends the first `sent` of them. Returns how many bytes
+/// were sent in all.
 async fn begin_frame(stream: &mut TcpStream, bytes: i32, sent: usize) -> f64 {
     let mut begun = [&bytes.to_be_bytes()[..], &header(0, 9)].concat();
     begun.resize(begun.len().max(sent), 0);

@@ -1,4 +1,4 @@
-//! Clients that are slow, idle, or ask more than they read.
+//! Clients that are slow or idle, or that ask for more than they read.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -62,7 +62,7 @@ async fn an_idle_connection_is_closed_and_a_waiting_one_is_not() {
     assert_eq!(waiting.answer::<FetchRequest>(12).await.1.error_code, 0);
 }
 
-/// Fetches, and metadata, are asked for and never read.
+/// The client sends Fetch and Metadata requests and never reads the answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_never_reads_its_answers_is_cut_off() {
     let server = server().await;
@@ -83,7 +83,7 @@ async fn a_client_that_never_reads_its_answers_is_cut_off() {
     };
     let mut chatty = server.connect().await;
     let frame = chatty.frame(12, &metadata);
-    // Until the socket takes no more, then on until it is closed.
+    // Write until the socket is full, then go on until the server closes it.
     let flood = async { while chatty.stream().write_all(&frame).await.is_ok() {} };
     let others = async {
         let end = Instant::now() + Duration::from_millis(1500);
@@ -223,7 +223,7 @@ async fn more_requests_than_may_be_in_flight_wait_their_turn() {
     }
     let begun = async || server.metric("tailrace_produced_records_total").await;
     eventually("three are under way", || async { begun().await >= 3.0 }).await;
-    // A server that reads on in spite of it has begun more by then.
+    // A server that kept reading would have begun more appends by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(begun().await, 3.0, "the others wait");
     tap.release("/t-0/");
@@ -234,7 +234,7 @@ async fn more_requests_than_may_be_in_flight_wait_their_turn() {
     }
 }
 
-/// Answers that cannot leave because an earlier one waits are held in memory, so they count.
+/// Answers queued behind an earlier one that waits are held in memory, so they count towards the bound.
 #[tokio::test]
 async fn answers_behind_a_waiting_one_are_bounded() {
     let server = TestServer::start().await;
@@ -259,7 +259,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
         }
         (frame.len(), to)
     });
-    // A server that reads on in spite of it has read everything by then.
+    // A server that kept reading would have read everything by then.
     tokio::time::sleep(Duration::from_millis(700)).await;
     let received = server.metric("tailrace_kafka_received_bytes_total").await;
     for _ in 0..=requests {
@@ -272,7 +272,8 @@ async fn answers_behind_a_waiting_one_are_bounded() {
         .expect("an answer");
     }
     let (frame_bytes, _to) = sender.await.expect("all was sent");
-    // One answer is larger than its request: a mebibyte of answers is less of requests.
+    // An answer is larger than its request, so a mebibyte of answers corresponds to less than a mebibyte of
+    // requests.
     println!("{received} of {} bytes were read", requests * frame_bytes);
     assert!(received < (1 << 20) as f64 + 2.0 * frame_bytes as f64, "{received} bytes were read");
 }

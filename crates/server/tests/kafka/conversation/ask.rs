@@ -1,4 +1,4 @@
-//! What a line asks for, as a request.
+//! Builds the request that a line of a script asks for.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::messages::*;
@@ -10,7 +10,7 @@ use super::show::Names;
 use super::words::{Place, Words};
 use crate::common::rig::now;
 
-/// The whole frame, and the key by which its answer is read.
+/// Returns the whole frame, and the API key needed to decode its answer.
 pub fn ask(words: &Words, correlation: i32, names: &Names) -> (ApiKey, Bytes) {
     let asking = Asking { words, names, correlation };
     match words.verb.as_str() {
@@ -73,12 +73,12 @@ impl Asking<'_> {
         self.words.text("id").unwrap_or_default()
     }
 
-    /// `e1`, or a number.
+    /// Reads `e1`, or a number.
     fn epoch(&self, key: &str, otherwise: i32) -> i32 {
         self.words.text(key).map_or(otherwise, |epoch| self.names.epoch(&epoch))
     }
 
-    /// `as=p1/0`; nobody by default.
+    /// Reads `as=p1/0`. Without it, there is no producer.
     fn producer(&self) -> (i64, i16) {
         let Some(producer) = self.words.text("as") else { return (-1, -1) };
         let (id, epoch) = producer.split_once('/').expect("as=ID/EPOCH");
@@ -147,7 +147,7 @@ impl Asking<'_> {
         self.frame(&DeleteTopicsRequest { topics, timeout_ms: 30_000, ..Default::default() })
     }
 
-    /// `name=COUNT`.
+    /// `name count=N`.
     fn partitions(&self) -> (ApiKey, Bytes) {
         let topic = create_partitions_request::CreatePartitionsTopic {
             name: self.words.plain[0].clone(),
@@ -179,7 +179,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Of a topic: those that are named.
+    /// Asks for the named settings of a topic.
     fn configs(&self) -> (ApiKey, Bytes) {
         let resource = describe_configs_request::DescribeConfigsResource {
             resource_type: 2,
@@ -190,7 +190,7 @@ impl Asking<'_> {
         self.frame(&DescribeConfigsRequest { resources: vec![resource], ..Default::default() })
     }
 
-    /// `key=value` sets, `key=` removes; of a topic, or of a group that is called so.
+    /// `key=value` sets a setting and `key=` removes it: of a topic, or of a group after the word `group`.
     fn alter(&self) -> (ApiKey, Bytes) {
         use incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
         let configs = self.words.settings().map(|(key, value)| AlterableConfig {
@@ -218,7 +218,7 @@ impl Asking<'_> {
 
     // ---- records ----
 
-    /// The texts of a line; without any, no batch.
+    /// Builds a batch with one record for each text of the line. Empty if there are no texts.
     fn batch(&self) -> Bytes {
         if self.words.texts.is_empty() {
             return Bytes::new();
@@ -387,7 +387,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Versions that clients use: up to 3.
+    /// For the versions that clients use: up to 3.
     fn add_partitions(&self) -> (ApiKey, Bytes) {
         use add_partitions_to_txn_request::AddPartitionsToTxnTopic;
         let (producer_id, producer_epoch) = self.producer();
@@ -452,7 +452,7 @@ impl Asking<'_> {
 
     // ---- groups ----
 
-    /// The coordinator of a group, of a transactional id, or of a share group's partition.
+    /// Finds the coordinator of a group, of a transactional id, or of a share group's partition.
     fn find(&self) -> (ApiKey, Bytes) {
         let (key_type, key) = match (self.words.text("id"), self.words.text("share")) {
             (Some(id), _) => (1, id),
@@ -481,7 +481,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Words such as `m1:first` assign.
+    /// Words such as `m1:first` give a member its assignment.
     fn sync(&self) -> (ApiKey, Bytes) {
         let assignments = self.words.plain.iter().filter_map(|word| {
             let (member, assignment) = word.split_once(':')?;
@@ -550,7 +550,7 @@ impl Asking<'_> {
         })
     }
 
-    /// Versions from 8 on. Without partitions: of all.
+    /// For versions from 8 on. Without partitions, asks for all of them.
     fn committed(&self) -> (ApiKey, Bytes) {
         use offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
         let topics = self.words.by_topic().into_iter().map(|(name, places)| OffsetFetchRequestTopics {
@@ -679,7 +679,7 @@ impl Asking<'_> {
     }
 }
 
-/// What a member of a classic group subscribes to, as consumers tell each other: `ConsumerProtocolSubscription`, version 0.
+/// Encodes the subscription of a classic member as consumers do: `ConsumerProtocolSubscription`, version 0.
 fn subscription(topics: &[String]) -> Bytes {
     let mut bytes = 0_i16.to_be_bytes().to_vec();
     bytes.extend(u32::try_from(topics.len()).expect("a few").to_be_bytes());

@@ -1,20 +1,24 @@
-//! Conversations over the Kafka protocol, as text; their golden answers are Kafka's, recorded from it and never edited to please ours.
+//! Conversations over the Kafka protocol, as text. The golden answers were recorded from Kafka and are never
+//! edited to suit tailrace.
 //!
-//! A script is a text file in `tests/kafka/conversations`. Each gets a server of ours, or is played against a broker that runs already:
-//! * `TAILRACE_TEST_KAFKA=HOST:PORT`: that one, empty, so that the scripts themselves are checked;
-//! * `TAILRACE_TEST_KAFKA_RECORD=1` with it: the answers in the scripts become what came.
+//! A script is a text file in `tests/kafka/conversations`. By default each script gets a tailrace server.
+//! Environment variables select a running broker instead:
+//! * `TAILRACE_TEST_KAFKA=HOST:PORT` plays the scripts against that broker, which must be empty. This checks
+//!   the scripts themselves.
+//! * `TAILRACE_TEST_KAFKA_RECORD=1` in addition writes the received answers into the scripts.
 //!
 //! ```text
 //! # a comment
-//! > produce v9 t-0 "a" "b"      connection A asks; the lines below are the answer, but for fields that are 0, false or empty
-//! B> fetch v12 t-0@0            so does another connection
-//! B>> join v9 group=g           asks, and does not wait
+//! > produce v9 t-0 "a" "b"      connection A sends this; the answer follows, without 0, false and empty
+//! B> fetch v12 t-0@0            another connection does the same
+//! B>> join v9 group=g           sends, and does not wait
 //! B<                            the answer to that
-//! > wait ms=1100                for what only time brings about
-//!   | responses: ...            a line of ours, after Kafka's: where the two differ on purpose, these are our whole answer
+//! > wait ms=1100                for things that only time brings about
+//!   | responses: ...            ours, after Kafka's, where they differ on purpose: our whole answer
 //! ```
 //!
-//! What differs from run to run has a name: `id1` a topic id, `m1` a member id, `p1` a producer id, in the order in which they are first seen.
+//! Values that differ from run to run are named in the order in which they first appear: `id1` is a topic id,
+//! `m1` a member id, `p1` a producer id.
 
 #![allow(unreachable_pub, reason = "a module of a test binary")]
 
@@ -60,7 +64,7 @@ fn every_script_is_played() {
     assert_eq!(names.collect::<BTreeSet<_>>(), CONVERSATIONS.iter().map(|&name| name.to_owned()).collect());
 }
 
-/// By then Kafka's brokers know what its controller has answered, and markers are where they belong.
+/// By then Kafka's brokers know what its controller has answered, and markers have arrived.
 const SETTLES_WITHIN: Duration = Duration::from_millis(200);
 
 fn folder() -> PathBuf {
@@ -89,7 +93,8 @@ fn compare(name: &str, expected: &str, heard: &str) {
     assert!(expected == heard, "{name} goes otherwise:\n{heard}");
 }
 
-/// What the broker at `address` makes of the script. Lines of ours stay where they are.
+/// Plays the script against the broker at `address` and returns it with the answers received. Lines marked as
+/// ours stay in place.
 fn play(address: SocketAddr, script: &str, settles_within: Duration) -> String {
     let mut player = Player::new(address, settles_within);
     let mut heard = String::new();
@@ -120,7 +125,7 @@ fn without_ours(script: &str) -> String {
     script.lines().filter(|line| !line.starts_with(OURS)).map(|line| format!("{line}\n")).collect()
 }
 
-/// An answer of which some lines are ours is ours alone.
+/// Replaces the recorded answer with our lines, where an answer has any.
 fn with_ours(script: &str) -> String {
     let (mut lines, mut answer): (Vec<String>, usize) = (Vec::new(), 0);
     let mut is_ours = false;

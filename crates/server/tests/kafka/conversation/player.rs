@@ -1,4 +1,4 @@
-//! Plays a script.
+//! Plays a script against a broker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -13,8 +13,8 @@ use super::ask::ask;
 use super::show::{Names, show};
 use super::words::Words;
 
-/// What says that a coordinator is not there yet, or the state of a share group, or that an end is not
-/// written everywhere, or that a transaction cannot be verified now.
+/// Codes that mean "not yet": a coordinator or the state of a share group is not available, the end of a
+/// transaction is not written everywhere, or a transaction cannot be verified now.
 const NOT_YET: [&str; 6] = [
     "CONCURRENT_TRANSACTIONS",
     "UNKNOWN_SERVER_ERROR",
@@ -24,13 +24,13 @@ const NOT_YET: [&str; 6] = [
     "COORDINATOR_LOAD_IN_PROGRESS",
 ];
 
-/// By then there is an answer, and a coordinator. Longer than any wait in the scripts.
+/// By then a request is answered, and the coordinator is available. Longer than any wait in the scripts.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
-/// By then a request has been taken that is not answered yet.
+/// By then the server has taken up a request that it will answer later.
 const TAKEN_WITHIN: Duration = Duration::from_millis(200);
 
-/// Between two questions of whether it is.
+/// Pause before a request is repeated.
 const LOOK: Duration = Duration::from_millis(50);
 
 pub struct Player {
@@ -43,7 +43,7 @@ pub struct Player {
 struct Connection {
     stream: TcpStream,
     sent: i32,
-    /// What is not answered yet: key and version.
+    /// Key and version of each request that is not yet answered.
     open: VecDeque<(ApiKey, i16)>,
 }
 
@@ -52,7 +52,7 @@ impl Player {
         Self { address, settles_within, connections: BTreeMap::new(), names: Names::default() }
     }
 
-    /// Does what a line says. What comes of it.
+    /// Executes one line of a script and returns the lines of the answer.
     pub fn say(&mut self, line: &str) -> Vec<String> {
         if line.is_empty() || line.starts_with('#') {
             return Vec::new();
@@ -70,21 +70,21 @@ impl Player {
             std::thread::sleep(Duration::from_millis(words.number("ms", 0))); // as the script says
             return Vec::new();
         }
-        std::thread::sleep(self.settles_within); // nothing tells when Kafka's brokers have heard of what was done before
+        std::thread::sleep(self.settles_within); // nothing reports when Kafka's brokers have learned of what was done before
         self.ask(who, &words);
         if !waits {
-            std::thread::sleep(TAKEN_WITHIN); // nothing tells when a request that waits has begun to
+            std::thread::sleep(TAKEN_WITHIN); // nothing reports when a waiting request has started to wait
             return Vec::new();
         }
         let deadline = Instant::now() + ANSWERED_WITHIN;
         loop {
             let answer = self.hear(who);
-            // Kafka's coordinators come to be when somebody asks for them first.
+            // Kafka creates a coordinator when a client first asks for it.
             let comes_later = answer.iter().any(|line| NOT_YET.iter().any(|code| line.contains(code)));
             if !comes_later || Instant::now() >= deadline {
                 return answer;
             }
-            std::thread::sleep(LOOK); // until the coordinator is there
+            std::thread::sleep(LOOK); // until the coordinator is available
             self.ask(who, &words);
         }
     }
@@ -114,7 +114,7 @@ impl Connection {
         Self { stream, sent: 0, open: VecDeque::new() }
     }
 
-    /// One frame; `None` if the connection is closed instead.
+    /// Receives one frame. `None` if the connection is closed instead.
     fn receive(&mut self) -> Option<Bytes> {
         let mut length = [0; 4];
         if let Err(error) = self.stream.read_exact(&mut length) {

@@ -1,12 +1,13 @@
-//! Answers as text: from what `Debug` makes of them, so that every field of every message is there without a line for each.
+//! Shows answers as text. It starts from the output of `Debug`, so that every field of every message appears
+//! without code for each.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_records::{DecodedBatch, EndTransactionMarker, split_batches};
 
-/// Columns of a line, from which on it is broken.
+/// Maximum width of a line. Longer values are broken over several lines.
 const COLUMNS: usize = 110;
 
-/// What stands for "not told".
+/// Values that stand for "not given".
 const UNSET: [(&str, &str); 5] = [
     ("preferred_read_replica", "-1"),
     ("log_append_time_ms", "-1"),
@@ -15,24 +16,24 @@ const UNSET: [(&str, &str); 5] = [
     ("cluster_authorized_operations", "-2147483648"),
 ];
 
-/// Lists that brokers keep in the order of some hash.
+/// Lists that brokers keep in hash order.
 const IN_ANY_ORDER: [&str; 2] = ["partition_responses", "members"];
 
-/// So many settings of a topic are told where all of them are: which ones there are is not compared.
+/// A longer list of a topic's settings is shown as `many`, because the set of settings is not compared.
 const SETTINGS_MAX: usize = 8;
 
-/// What differs from run to run, by its first appearance.
+/// Values that differ from run to run, numbered by first appearance.
 #[derive(Debug, Default)]
 pub struct Names {
     ids: Vec<Vec<u8>>,
     members: Vec<String>,
     producers: Vec<i64>,
-    /// Of members of groups: Kafka's begin with 2.
+    /// Epochs of group members. Kafka's start at 2.
     epochs: Vec<i32>,
 }
 
 impl Names {
-    /// The topic id that a script names: `id1`; any other is nobody's.
+    /// Returns the topic id that a script calls `id1`. For any other name, an id that no topic has.
     pub fn id(&self, name: &str) -> [u8; 16] {
         let number = name.strip_prefix("id").and_then(|number| number.parse::<usize>().ok());
         match number.and_then(|number| self.ids.get(number - 1)) {
@@ -41,13 +42,13 @@ impl Names {
         }
     }
 
-    /// The member id that a script names: `m1`; any other is itself.
+    /// Returns the member id that a script calls `m1`. Any other name is used as it is.
     pub fn member(&self, name: &str) -> String {
         let number = name.strip_prefix('m').and_then(|number| number.parse::<usize>().ok());
         number.and_then(|number| self.members.get(number - 1)).map_or_else(|| name.to_owned(), Clone::clone)
     }
 
-    /// The member epoch that a script names: `e1`; or a number.
+    /// Returns the member epoch that a script calls `e1`, or a number.
     pub fn epoch(&self, name: &str) -> i32 {
         match name.strip_prefix('e').and_then(|number| number.parse::<usize>().ok()) {
             Some(number) => self.epochs[number - 1],
@@ -55,7 +56,7 @@ impl Names {
         }
     }
 
-    /// The producer that a script names: `p1`; or a number.
+    /// Returns the producer id that a script calls `p1`, or a number.
     pub fn producer(&self, name: &str) -> i64 {
         match name.strip_prefix('p').and_then(|number| number.parse::<usize>().ok()) {
             Some(number) => self.producers[number - 1],
@@ -80,7 +81,7 @@ enum Value {
     Fields(Vec<(String, Value)>),
 }
 
-/// The fields of a message, a line each, or more.
+/// Shows the fields of a message, on one or more lines each.
 pub fn show(debug: &str, names: &mut Names) -> Vec<String> {
     let mut parser = Parser { rest: debug };
     let value = named(None, parser.value(), names);
@@ -98,7 +99,7 @@ pub fn show(debug: &str, names: &mut Names) -> Vec<String> {
     lines
 }
 
-/// What a partition or a member is sorted by.
+/// Returns the key by which a partition or a member is sorted.
 fn place(item: &Value, names: &Names) -> usize {
     let Value::Fields(fields) = item else { return 0 };
     let number = fields.iter().find_map(|(name, value)| match (name.as_str(), value) {
@@ -111,15 +112,15 @@ fn place(item: &Value, names: &Names) -> usize {
     number.unwrap_or(usize::MAX)
 }
 
-/// The value with names instead of what differs, without what is not worth a word.
+/// Returns the value with names in place of what differs from run to run, and without default values.
 fn named(field: Option<&str>, value: Value, names: &mut Names) -> Option<Value> {
     let plain = |text: String| Some(Value::Plain(text));
     match (field.unwrap_or_default(), value) {
-        // Words are everybody's own, and the interval is a setting.
+        // Messages are worded differently in each server, and the interval is a setting.
         ("error_message" | "batch_index_error_message" | "heartbeat_interval_ms", _) => None,
         ("throttle_time_ms" | "unknown_tagged_fields", _) => None,
         (name, Value::Plain(text)) if UNSET.contains(&(name, text.as_str())) => None,
-        // The first one may be 0.
+        // The first producer id may be 0, so it is not left out.
         ("producer_id", Value::Plain(id)) if id != "-1" => {
             plain(format!("p{}", nth(&mut names.producers, &id.parse().expect("a number"))))
         }
@@ -159,7 +160,7 @@ fn named(field: Option<&str>, value: Value, names: &mut Names) -> Option<Value> 
             }
             let shown = items.into_iter().map(|item| {
                 let is_number = matches!(&item, Value::Plain(text) if text == "0");
-                // A 0 among others is one of them.
+                // A 0 in a list is one of its elements.
                 if is_number { item } else { named(None, item, names).unwrap_or(Value::Fields(Vec::new())) }
             });
             let shown: Vec<_> = shown.collect();
@@ -174,7 +175,7 @@ fn named(field: Option<&str>, value: Value, names: &mut Names) -> Option<Value> 
                 Some((if name == "error_code" { "error".to_owned() } else { name }, value))
             });
             let shown: Vec<_> = shown.collect();
-            // An epoch and an offset of -1 each, and the like: there is none.
+            // If all fields are -1, such as an epoch and an offset, there is no value.
             let is_told = shown.iter().any(|(_, value)| *value != Value::Plain("-1".to_owned()));
             is_told.then_some(Value::Fields(shown))
         }
@@ -182,7 +183,7 @@ fn named(field: Option<&str>, value: Value, names: &mut Names) -> Option<Value> 
     }
 }
 
-/// Batches: where each begins, its records' texts, and whose it is.
+/// Shows each batch: its base offset, the texts of its records, and its producer.
 fn records(bytes: &[u8]) -> Option<Value> {
     let batches = split_batches(bytes).map(|item| {
         let Ok((header, batch)) = item else { return Value::Plain("a part of a batch".to_owned()) };
@@ -216,7 +217,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// `label` stands before the first line only.
+/// `label` precedes the first line only.
 fn print(label: &str, value: &Value, indent: usize, lines: &mut Vec<String>) {
     let margin = " ".repeat(indent);
     let line = format!("{margin}{label}{}", inline(value));
@@ -243,7 +244,7 @@ fn print(label: &str, value: &Value, indent: usize, lines: &mut Vec<String>) {
     }
 }
 
-/// Reads what `#[derive(Debug)]` writes.
+/// Parses the output of `#[derive(Debug)]`.
 struct Parser<'a> {
     rest: &'a str,
 }
@@ -268,7 +269,7 @@ impl Parser<'_> {
             return Value::Fields(self.fields());
         }
         if self.take("(") {
-            // `Some(x)`, `Bytes(x)`: what is in it.
+            // `Some(x)` and `Bytes(x)` are shown as `x`.
             let mut items = self.items(")");
             assert_eq!(items.len(), 1, "{word}");
             return items.remove(0);
@@ -297,7 +298,7 @@ impl Parser<'_> {
         fields
     }
 
-    /// A literal in quotation marks, as the bytes that it stands for.
+    /// Reads a quoted literal and returns the bytes that it stands for.
     fn text(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut chars = self.rest[1..].char_indices();

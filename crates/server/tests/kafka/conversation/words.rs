@@ -1,4 +1,4 @@
-//! The words of a line: `verb v9 t-0 key=value flag "text"`.
+//! Splits a line into words: `verb v9 t-0 key=value flag "text"`.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 pub struct Words {
     pub verb: String,
     pub version: i16,
-    /// `key=value`.
+    /// Words of the form `key=value`.
     options: BTreeMap<String, String>,
-    /// What stands in quotation marks.
+    /// Texts in quotation marks.
     pub texts: Vec<String>,
-    /// The others.
+    /// All other words.
     pub plain: Vec<String>,
 }
 
-/// A partition, and what stands behind `@`.
+/// A partition, and the text after `@`.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub topic: String,
@@ -63,17 +63,17 @@ impl Words {
         self.plain.iter().any(|word| word == flag)
     }
 
-    /// Settings: options whose key has a dot.
+    /// Returns the settings: options whose key contains a dot.
     pub fn settings(&self) -> impl Iterator<Item = (&String, &String)> {
         self.options.iter().filter(|(key, _)| key.contains('.'))
     }
 
-    /// `topic-0` or `topic-0@5`, each of them.
+    /// Returns every word of the form `topic-0` or `topic-0@5`.
     pub fn places(&self) -> Vec<Place> {
         self.plain.iter().filter_map(|word| Place::of(word)).collect()
     }
 
-    /// Their partitions, by topic.
+    /// Returns the same partitions, grouped by topic.
     pub fn by_topic(&self) -> BTreeMap<String, Vec<Place>> {
         let mut topics: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for place in self.places() {

@@ -1,5 +1,6 @@
-//! Share groups' records: each goes to one member at a time, comes again if it is not accepted, and never again once it
-//! was. By plain requests: a member joins and leaves, so that there is a group; whoever fetches then need not be one.
+//! The records of share groups. Each goes to one member at a time, comes again if it is not accepted, and
+//! never comes again once it is accepted. The tests send plain requests. One member joins and leaves so that
+//! the group exists. The clients that fetch afterwards need not be members.
 
 mod records;
 mod states;
@@ -28,10 +29,10 @@ const RELEASE: i8 = 2;
 const REJECT: i8 = 3;
 const RENEW: i8 = 4;
 
-/// First offset, last offset, and what is said of them.
+/// First offset, last offset, and the acknowledgements for them.
 type Said<'a> = (i64, i64, &'a [i8]);
 
-/// One member with a connection and a session of its own.
+/// A member with its own connection and session.
 struct Member {
     client: Client,
     name: String,
@@ -93,7 +94,8 @@ impl Member {
         partition_of(&answer).map(acquired).unwrap_or_default()
     }
 
-    /// What was acquired, and the code for what was said.
+    /// Fetches and acknowledges in one request. Returns what was acquired, and the code for the
+    /// acknowledgements.
     async fn fetch_and_say(
         &mut self,
         said: &[Said<'_>],
@@ -161,7 +163,7 @@ fn acquired(data: &PartitionData) -> Vec<(i64, i64, i16)> {
     records.map(|records| (records.first_offset, records.last_offset, records.delivery_count)).collect()
 }
 
-/// Every acquired record is in the answer.
+/// Checks that every acquired record is in the answer.
 fn check_records(data: &PartitionData) {
     let Records::Bytes(bytes) = &data.records else { panic!("records in memory") };
     let mut offsets = Vec::new();
@@ -177,7 +179,8 @@ fn check_records(data: &PartitionData) {
     }
 }
 
-/// A server with a topic of one partition; the group begins at its first record and holds records for `lock_ms`.
+/// Starts a server with a topic of one partition. The group starts at the first record and locks records for
+/// `lock_ms`.
 async fn rig(lock_ms: u32) -> (TestServer, Client, [u8; 16]) {
     rig_with(lock_ms, &[]).await
 }
@@ -227,10 +230,10 @@ async fn configure(client: &mut Client, configs: &[(&str, &str)]) {
     assert_eq!(answer.responses[0].error_code, 0, "{:?}", answer.responses[0].error_message);
 }
 
-/// Long enough for everything that is not waited for on purpose.
+/// Longer than anything takes that a test does not wait for on purpose.
 const LONG: u32 = 30_000;
 
-/// A member of the group joins and leaves, so that there is a group with a state of the topic's partition.
+/// A member joins the group and leaves, so that the group exists and has a state of the topic's partition.
 async fn join_and_leave(client: &mut Client, topic: [u8; 16]) {
     let mut request = ShareGroupHeartbeatRequest {
         group_id: GROUP.to_owned(),

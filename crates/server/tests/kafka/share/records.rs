@@ -27,7 +27,7 @@ async fn each_record_goes_to_one_member_and_never_again_once_accepted() {
     assert_eq!(ben.fetch(0).await, [(2, 2, 2)]);
     assert_eq!(anna.say(&[(3, 3, &[REJECT])]).await, ErrorCode::None);
     server.restart().await;
-    // Who held records holds them no more; what was accepted and rejected stays so.
+    // Members no longer hold the records that they had acquired. Accepted and rejected records stay so.
     let mut carla = Member::new(&server, "carla", topic).await;
     assert_eq!(carla.fetch(0).await, [(2, 2, 2), (4, 4, 1)]);
     assert_eq!(carla.say(&[(2, 2, &[ACCEPT]), (4, 4, &[ACCEPT])]).await, ErrorCode::None);
@@ -44,13 +44,13 @@ async fn waiting_members_wake_for_new_and_for_released_records() {
     let mut ben = Member::new(&server, "ben", topic).await;
     let began = Instant::now();
     let (got, _) = tokio::join!(anna.fetch(20_000), async {
-        // Nobody tells when a fetch waits. One that comes later gets the same.
+        // Nothing reports when a fetch is waiting. One that comes later gets the same records.
         tokio::time::sleep(Duration::from_millis(100)).await;
         client.produce("jobs", 0, &[1, 2]).await
     });
     assert_eq!(got, [(0, 1, 1)]);
     let (got, code) = tokio::join!(ben.fetch(20_000), async {
-        // The same.
+        // As above.
         tokio::time::sleep(Duration::from_millis(100)).await;
         anna.say(&[(1, 1, &[RELEASE])]).await
     });
@@ -90,13 +90,13 @@ async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
         }
     });
     assert_eq!(got, [(0, 5, 1)], "all three batches were waited for");
-    // Released records count as fresh ones do.
+    // Released records count towards the minimum, just as new ones do.
     let (got, ()) = tokio::join!(ben.fetch_at_least(2 * size, 20_000), async {
         assert_eq!(anna.say(&[(0, 1, &[RELEASE])]).await, ErrorCode::None);
         assert_eq!(anna.say(&[(4, 5, &[RELEASE])]).await, ErrorCode::None);
     });
     assert_eq!(got, [(0, 1, 2), (4, 5, 2)]);
-    // More than an answer may have is not waited for.
+    // A fetch does not wait for more than its answer may hold.
     let most = ShareFetchRequest { min_bytes: i32::MAX, max_bytes: size, ..ben.fetch_request(&[], 20_000) };
     client.produce("jobs", 0, &[1, 2]).await;
     let answer = ben.client.call(2, &most).await;
@@ -104,8 +104,8 @@ async fn a_fetch_that_waits_for_bytes_is_answered_when_they_are_there() {
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }
 
-/// A producer that does not wait makes a batch of each record: one fetch takes in hundreds, whose headers lie across the pieces in which
-/// they are read.
+/// A producer that does not wait makes one batch of each record. One fetch then acquires hundreds of batches,
+/// some of whose headers cross the borders of the chunks that are read.
 #[tokio::test]
 async fn hundreds_of_small_batches_are_acquired_at_once() {
     let (server, mut client, topic) = rig(LONG).await;
@@ -125,7 +125,7 @@ async fn records_come_again_when_their_lock_ends_unless_it_is_renewed() {
     let mut ben = Member::new(&server, "ben", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 1, 1)]);
     let acquired = Instant::now();
-    // Part of the lock must pass before it is renewed: its time is what is tested.
+    // Part of the lock time must pass before the renewal, because its time is what this tests.
     tokio::time::sleep(Duration::from_millis(600)).await;
     assert_eq!(anna.say(&[(1, 1, &[RENEW])]).await, ErrorCode::None);
     assert_eq!(ben.fetch(20_000).await, [(0, 0, 2)]);
@@ -143,14 +143,14 @@ async fn a_member_that_goes_away_leaves_its_records_to_others() {
     assert_eq!(anna.fetch(0).await, [(0, 2, 1)]);
     let mut ben = Member::new(&server, "ben", topic).await;
     let (got, ()) = tokio::join!(ben.fetch(20_000), async {
-        // Nobody tells when a fetch waits. One that comes later gets the same.
+        // Nothing reports when a fetch is waiting. One that comes later gets the same records.
         tokio::time::sleep(Duration::from_millis(100)).await;
         drop(anna);
     });
     assert_eq!(got, [(0, 2, 2)], "the connection ended");
     assert_eq!(ben.say_at(-1, &[(0, 0, &[ACCEPT])]).await, ErrorCode::None);
     let mut carla = Member::new(&server, "carla", topic).await;
-    // From the third delivery on (half of five) they come a few at a time.
+    // From the third delivery on (half of five), only a few records are delivered at a time.
     assert_eq!(carla.fetch(0).await, [(1, 2, 3)], "the session ended");
     assert_eq!(ben.say_at(5, &[(1, 1, &[ACCEPT])]).await, ErrorCode::ShareSessionNotFound);
 }
@@ -334,13 +334,14 @@ async fn batches_that_compaction_has_emptied_are_passed_over() {
     for offset in 1..20 {
         assert_eq!(client.produce("jobs", 0, &[now().0]).await, offset);
     }
-    // All but the first and those in the active segment go; the last batch of a segment stays, without its record.
+    // Compaction removes all records but the first and those in the active segment. The last batch of a
+    // segment stays, without its record.
     let is_compacted = || async { server.metric("tailrace_compaction_removed_records_total").await >= 10.0 };
     eventually("the cleaner has been there", is_compacted).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     let mut all = Vec::new();
     loop {
-        // Everything that is acquired must be there: `fetch` sees to that.
+        // Every acquired record must be in the answer: `fetch` checks that.
         let acquired = anna.fetch(0).await;
         if acquired.is_empty() {
             break;

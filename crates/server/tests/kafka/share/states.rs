@@ -1,4 +1,5 @@
-//! Offsets and states that a group has of its partitions: described, set, deleted, and gone with the group or the topic.
+//! The offsets and states that a group keeps of its partitions: described, set, deleted, and gone with the
+//! group or the topic.
 
 use super::{ACCEPT, GROUP, LONG, Member, join_and_leave, partition_of, rig};
 use crate::common::{Client, TestServer, error};
@@ -36,7 +37,7 @@ async fn describe(client: &mut Client, group: &str) -> Vec<(i32, i64, i64)> {
 async fn offsets_are_described_altered_and_deleted() {
     let (server, mut client, topic) = rig(LONG).await;
     client.produce("jobs", 0, &[1, 2, 3, 4, 5]).await;
-    // Nothing is there of a group that does not exist, as in Kafka.
+    // As in Kafka, a group that does not exist has no state.
     assert_eq!(describe(&mut client, "strangers").await, []);
     let mut anna = Member::new(&server, "anna", topic).await;
     assert_eq!(anna.fetch(0).await, [(0, 4, 1)]);
@@ -80,7 +81,7 @@ async fn offsets_are_described_altered_and_deleted() {
     let deleted = client.call(0, &delete).await;
     assert_eq!((deleted.error_code, deleted.responses[0].error_code), (0, 0));
     assert_eq!(describe(&mut client, GROUP).await, []);
-    // As Kafka 4.3.1 says it of a topic that the group knows nothing of.
+    // Kafka 4.3.1 gives this answer for a topic that the group does not know.
     let again = client.call(0, &delete).await;
     let answer = &again.responses[0];
     assert_eq!((again.error_code, error(answer.error_code)), (0, ErrorCode::UnknownTopicOrPartition));
@@ -92,7 +93,7 @@ async fn delete_group(client: &mut Client, group: &str) -> ErrorCode {
     error(client.call(2, &request).await.results[0].error_code)
 }
 
-/// What a group had is gone with it. Also over a kill -9.
+/// A deleted group loses its state, even across a kill -9.
 #[tokio::test]
 async fn a_group_that_is_deleted_and_made_again_gets_every_record() {
     let (mut server, mut client, topic) = rig(LONG).await;
@@ -140,7 +141,7 @@ async fn a_group_with_a_member_keeps_its_states() {
     assert_eq!(delete_group(&mut client, GROUP).await, ErrorCode::None);
 }
 
-/// As Kafka 4.3.1 does: a group that does not exist is made, without members, if one of the topics exists.
+/// As in Kafka 4.3.1, this creates a group that does not exist, without members, if one of the topics exists.
 #[tokio::test]
 async fn offsets_that_are_set_make_the_group() {
     let mut server = TestServer::start().await;

@@ -69,7 +69,8 @@ async fn transactions_are_listed_and_described() {
     assert_eq!((error(found.error_code), found.port), (OK, i32::from(server.kafka().port())));
 }
 
-/// A marker is the last that was written for its producer, also if the epoch stays the same. Its time is of the topic's type.
+/// The last timestamp of a producer counts markers too, even if the epoch stays the same. The timestamp of a
+/// marker follows the topic's timestamp type.
 #[tokio::test]
 async fn a_marker_is_the_last_that_a_producer_wrote() {
     let (_server, mut client) = started().await;
@@ -111,7 +112,7 @@ async fn a_marker_is_the_last_that_a_producer_wrote() {
         let is_stamped = attributes & 0x08 != 0;
         assert!(last(&mut client).await >= if is_stamped { began } else { written });
         assert_eq!(last(&mut client).await < began, !is_stamped, "{topic}");
-        // By a client of the protocol in which the epoch stays.
+        // A client of the old protocol, in which the epoch stays the same.
         end(&mut client, OLD, topic, who, true).await.expect("it is committed");
         while describe(&mut client, topic).await.transaction_state != "CompleteCommit" {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What a producer does by the plain protocol, and what readers of committed records then see.
+//! Plain requests of a producer, and what readers of committed records then see.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::add_partitions_to_txn_request::{
@@ -20,10 +20,10 @@ use tailrace_types::{ProducerEpoch, ProducerId};
 use crate::common::rig::{fetch_request, now, only_partition};
 use crate::common::{Client, OK, TestServer, batch, error};
 
-/// Who a producer is: id and epoch.
+/// A producer's id and epoch.
 pub(super) type Who = (i64, i16);
 
-/// Newest versions with an epoch per transaction, and those of a client of Kafka 3.
+/// EndTxn versions: the newest, with an epoch per transaction, and that of a Kafka 3 client.
 pub(super) const NEW: i16 = 5;
 pub(super) const OLD: i16 = 3;
 
@@ -54,7 +54,8 @@ pub(super) fn ending(id: &str, who: Who, committed: bool) -> EndTxnRequest {
     }
 }
 
-/// Ends a transaction, asking again while it cannot be told yet. Who goes on is told in new versions only.
+/// Ends a transaction. Retries while the coordinator has no answer yet. Only new versions return the producer
+/// that continues.
 pub(super) async fn end(
     client: &mut Client,
     version: i16,
@@ -101,7 +102,7 @@ pub(super) fn transactional(who: Who, sequence: i32) -> BatchOptions {
     }
 }
 
-/// Calls again while the transaction before is still being completed, as clients do.
+/// As clients do, retries while the previous transaction is still being completed.
 pub(super) async fn call_until_done<R: Request>(
     client: &mut Client,
     version: i16,
@@ -117,8 +118,8 @@ pub(super) async fn call_until_done<R: Request>(
     }
 }
 
-/// One record in a transaction. It is of now, as markers are: one that is a week later rolls the segment, and there a fetch
-/// ends.
+/// Builds a request for one record in a transaction. Its timestamp is the current time, like that of markers.
+/// If they were a week apart, the segment would roll, and a fetch ends there.
 pub(super) fn producing(id: &str, who: Who, (partition, sequence): (i32, i32)) -> ProduceRequest {
     let data = PartitionProduceData {
         index: partition,
@@ -150,7 +151,8 @@ pub(super) async fn produce(
     produced(&call_until_done(client, version, &request, produced).await)
 }
 
-/// Offsets of the records that a reader of committed records sees; markers and aborted ones are left out.
+/// Returns the offsets of the records that a reader of committed records sees. Leaves out markers and aborted
+/// records.
 pub(super) async fn committed(client: &mut Client, partition: i32) -> Vec<i64> {
     let mut offsets = Vec::new();
     let mut at = 0;
@@ -160,7 +162,7 @@ pub(super) async fn committed(client: &mut Client, partition: i32) -> Vec<i64> {
     offsets
 }
 
-/// One fetch. Returns where the next one goes on; `None` if there is nothing more.
+/// Fetches once. Returns the offset of the next fetch. `None` if there is nothing more.
 pub(super) async fn committed_from(
     client: &mut Client,
     partition: i32,

@@ -1,4 +1,5 @@
-//! The end of a producer id: its last epoch is 32766, and what follows goes on under another id, on a running server.
+//! The end of a producer id: its last epoch is 32766. After that, the producer continues under another id, on
+//! a running server.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use super::client::{self, NEW, Who, call_until_done};
 use crate::common::rig::{decoded, fetch_request, now, only_partition};
 use crate::common::{Client, OK, TestServer, error};
 
-/// The last epoch that a client may have. Markers that fence it off have the one after it.
+/// The last epoch that a client may have. A marker that fences it has the epoch after it.
 const LAST: i16 = i16::MAX - 1;
 
 async fn init(client: &mut Client, id: &str, claimed: Option<Who>) -> Result<Who, ErrorCode> {
@@ -31,17 +32,18 @@ async fn init(client: &mut Client, id: &str, claimed: Option<Who>) -> Result<Who
     }
 }
 
-/// One record in a transaction, which brings the partition in by itself.
+/// Produces one record in a transaction. The record adds its partition to the transaction.
 async fn produce(client: &mut Client, id: &str, who: Who) -> ErrorCode {
     client::produce(client, 12, id, who, (0, 0)).await
 }
 
-/// Commits, and returns who goes on.
+/// Commits, and returns the producer that continues.
 async fn commit(client: &mut Client, id: &str, who: Who) -> Result<Who, ErrorCode> {
     client::end(client, NEW, id, who, true).await
 }
 
-/// Lets the coordinator's log say, while the server does not run, that the producers of these ids have come to this epoch.
+/// Edits the coordinator's log while the server is down, so that the producers of these ids have reached this
+/// epoch.
 fn age(folder: &Path, ids: &[(&str, i16)]) {
     let paths = std::fs::read_dir(folder).expect("the folder").map(|entry| entry.expect("an entry").path());
     let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "log"));
@@ -85,7 +87,7 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     server.begin(local_disk()).await;
     let mut client = server.connect().await;
 
-    // The transaction in the last epoch ends with the next id.
+    // Ending the transaction in the last epoch returns the next id.
     let who = init(&mut client, "by-end", Some((by_end, LAST - 1))).await.expect("the last epoch");
     assert_eq!(who, (by_end, LAST));
     assert_eq!(produce(&mut client, "by-end", who).await, OK); // 0, and the marker is 1
@@ -97,13 +99,14 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     assert_ne!(produce(&mut client, "by-end", who).await, OK, "the id has had its last epoch");
     assert_eq!(commit(&mut client, "by-end", next).await, Ok((next.0, 1)));
 
-    // So does asking for an epoch beyond the last, and the client may ask twice.
+    // Asking for an epoch beyond the last also returns another id, and the client may ask twice.
     let renewed = init(&mut client, "by-init", Some((by_init, LAST))).await.expect("another id");
     assert_eq!(renewed.1, 0);
     assert_ne!(renewed.0, by_init);
     assert_eq!(init(&mut client, "by-init", Some((by_init, LAST))).await, Ok(renewed));
 
-    // Who takes over from a producer in its last epoch aborts its transaction, with a marker in the largest epoch there is.
+    // A producer that takes over from one in its last epoch aborts the old transaction, with a marker in the
+    // largest possible epoch.
     let old = init(&mut client, "fenced", None).await.expect("the last epoch");
     assert_eq!(old, (fenced, LAST));
     assert_eq!(produce(&mut client, "fenced", old).await, OK); // 4 and 5
@@ -113,7 +116,8 @@ async fn a_producer_goes_on_under_another_id_after_its_last_epoch() {
     assert_eq!(produce(&mut client, "fenced", heir).await, OK); // 6 and 7
     let heir = commit(&mut client, "fenced", heir).await.expect("it is committed");
 
-    // Asking for the next epoch waits until the transaction before is complete: otherwise the next start completes it again.
+    // Asking for the next epoch waits until the previous transaction is complete. Otherwise the next start
+    // would complete it again.
     init(&mut client, "fenced", Some(heir)).await.expect("another epoch");
     assert_eq!(init(&mut client, "by-end", Some((next.0, 1))).await, Ok((next.0, 2)));
     server.stop().await;

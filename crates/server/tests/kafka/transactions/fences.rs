@@ -1,4 +1,4 @@
-//! Producers that are replaced or go away: what they left open is ended, and they are fenced off.
+//! Producers that are replaced or go away: the server ends what they left open and fences them.
 
 use tailrace_kafka_wire::ErrorCode::{
     self, InvalidProducerEpoch, InvalidTransactionTimeout, InvalidTxnState, ProducerFenced,
@@ -14,7 +14,8 @@ async fn a_second_producer_takes_over() {
     let old = init(&mut first, "tx").await.expect("a producer");
     assert_eq!(produce(&mut first, 12, "tx", old, (0, 0)).await, OK);
     let mut second = server.connect().await;
-    // Its first request aborts what is open, and waits for that; as a client, it asks again if it took long.
+    // The new producer's first request aborts the open transaction and waits for the abort. Like any client,
+    // the producer retries if that takes long.
     let new = loop {
         match init(&mut second, "tx").await {
             Ok(who) => break who,
@@ -52,7 +53,7 @@ async fn what_is_left_open_is_aborted_and_its_producer_goes_on() {
     let next = (who.0, who.1 + 1);
     assert_eq!(end(&mut client, NEW, "tx", who, false).await, Ok(next), "as if it had done it itself");
     assert_eq!(committed(&mut client, 0).await, [0; 0]);
-    // What comes after is not held up.
+    // Later records are not held up.
     client.produce("t", 0, &[1]).await;
     until_committed(&mut client, 0, &[2]).await;
     assert_eq!(produce(&mut client, 12, "tx", next, (0, 0)).await, OK);
@@ -68,7 +69,7 @@ async fn open_and_prepared_transactions_survive_a_restart_and_a_crash() {
     assert_eq!(produce(&mut client, 12, "open", open, (0, 0)).await, OK);
     assert_eq!(produce(&mut client, 12, "done", done, (1, 0)).await, OK);
     let next = end(&mut client, NEW, "done", done, true).await.expect("it is committed");
-    // A copy of the files at this moment: markers may be there or not.
+    // A copy of the files at this moment. The markers may or may not be in it.
     let crashed = server.crashed_copy().await;
     let mut there = crashed.connect().await;
     until_committed(&mut there, 1, &[0]).await;

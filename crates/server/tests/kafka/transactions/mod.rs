@@ -1,4 +1,5 @@
-//! Transactions over the plain protocol: both versions of it, repetitions and delays, fences, timeouts, restarts.
+//! Transactions over the plain protocol: both of its versions, retries and delays, fencing, timeouts,
+//! restarts.
 
 mod admin;
 mod client;

@@ -12,7 +12,7 @@ async fn an_epoch_per_transaction() {
     let (_server, mut client) = started().await;
     let who = init(&mut client, "tx").await.expect("a producer");
     assert_eq!(who.1, 0);
-    // The partition comes into the transaction with its first batch.
+    // The first batch for a partition adds it to the transaction.
     for (partition, sequence) in [(0, 0), (0, 1), (1, 0)] {
         assert_eq!(produce(&mut client, 12, "tx", who, (partition, sequence)).await, OK);
     }
@@ -22,7 +22,7 @@ async fn an_epoch_per_transaction() {
     until_committed(&mut client, 0, &[0, 1]).await;
     until_committed(&mut client, 1, &[0]).await;
 
-    // The next transaction, into which requests of the one before are delayed.
+    // Delayed requests of the previous transaction arrive in the next one.
     assert_eq!(produce(&mut client, 12, "tx", next, (0, 0)).await, OK);
     assert_eq!(produce(&mut client, 12, "tx", who, (0, 2)).await, InvalidProducerEpoch);
     assert_eq!(produce(&mut client, 12, "tx", who, (2, 0)).await, InvalidProducerEpoch);
@@ -36,7 +36,7 @@ async fn an_epoch_per_transaction() {
     assert_eq!(state.topics.len(), 1);
     assert_eq!((state.topics[0].topic.as_str(), &state.topics[0].partitions), ("t", &vec![0]));
 
-    // It is aborted; the repetition gets the same answer.
+    // The transaction is aborted. A retry gets the same answer.
     let third = end(&mut client, NEW, "tx", next, false).await.expect("it is aborted");
     assert_eq!(third, (who.0, 2));
     assert_eq!(end(&mut client, NEW, "tx", next, false).await, Ok(third));
@@ -51,7 +51,7 @@ async fn an_epoch_per_transaction() {
 async fn clients_of_the_classic_protocol() {
     let (_server, mut client) = started().await;
     let who = init(&mut client, "tx").await.expect("a producer");
-    // Nothing may be written to a partition that is not in the transaction.
+    // A batch is refused if its partition is not in the transaction.
     assert_eq!(produce(&mut client, 9, "tx", who, (0, 0)).await, InvalidTxnState);
     assert_eq!(produce(&mut client, 11, "tx", who, (0, 0)).await, TransactionAbortable);
     assert_eq!(
@@ -65,15 +65,15 @@ async fn clients_of_the_classic_protocol() {
     assert_eq!(end(&mut client, OLD, "tx", who, true).await, Ok((-1, -1)));
     until_committed(&mut client, 0, &[0, 1]).await;
     assert_eq!(end(&mut client, OLD, "tx", who, true).await, Ok((-1, -1)), "a repetition");
-    // After its end a transaction takes nothing more.
+    // A transaction accepts nothing after its end.
     assert_eq!(produce(&mut client, 9, "tx", who, (0, 2)).await, InvalidTxnState);
-    // The same epoch serves the next one.
+    // The next transaction uses the same epoch.
     assert_eq!(add(&mut client, "tx", who, &[0]).await, [OK]);
     assert_eq!(produce(&mut client, 9, "tx", who, (0, 2)).await, OK);
     assert_eq!(end(&mut client, OLD, "tx", who, false).await, Ok((-1, -1)));
     assert_eq!(end(&mut client, OLD, "tx", who, true).await, Err(InvalidTxnState));
     until_committed(&mut client, 0, &[0, 1]).await;
-    // PRODUCER_FENCED has another name for the oldest.
+    // The oldest versions have another code for PRODUCER_FENCED.
     let fenced = (who.0, who.1 + 1);
     assert_eq!(end(&mut client, 1, "tx", fenced, true).await, Err(InvalidProducerEpoch));
     assert_eq!(end(&mut client, 2, "tx", fenced, true).await, Err(ProducerFenced));

@@ -6,7 +6,7 @@ use super::client::{NEW, describe, end, init, produce, started};
 use crate::common::rig::{bytes_of, eventually, fetch_request, only_partition};
 use crate::common::{Client, OK, error};
 
-/// A fetch gives as many whole batches as fit, whatever became of their transactions.
+/// A fetch returns as many whole batches as fit, whatever the outcome of their transactions.
 #[tokio::test]
 async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
     let (mut server, mut client) = started().await;
@@ -14,7 +14,8 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
     for round in 0..24 {
         assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
         who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("it ends");
-        // A server that stops before it has noted that the marker is written writes it once more: not here.
+        // Wait for completion: a server that stops before it has recorded that the marker is written would
+        // write it again.
         eventually("it is complete", || async {
             let mut client = server.connect().await;
             describe(&mut client, "tx").await.transaction_state.starts_with("Complete")
@@ -28,7 +29,7 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
         for from in (0..end).rev() {
             let (stable, batches, bytes) = whole_batches(&mut client, from, i32::MAX).await;
             assert_eq!((stable, batches), (end, (from..end).collect()), "from {from} of {end}");
-            // A byte less than all: the last one stays behind.
+            // With a limit one byte below the total, the last batch is left out.
             let limit = i32::try_from(bytes - 1).expect("few");
             let (_, batches, _) = whole_batches(&mut client, from, limit).await;
             let last = if from + 1 == end { end } else { end - 1 };
@@ -37,7 +38,8 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
     }
 }
 
-/// One fetch: the last stable offset, the offsets of the batches, which have one record each, and their bytes.
+/// Fetches once. Returns the last stable offset, the offsets of the batches, which hold one record each, and
+/// their bytes.
 async fn whole_batches(client: &mut Client, from: i64, bytes_max: i32) -> (i64, Vec<i64>, usize) {
     let mut request = fetch_request("t", 0, from);
     request.isolation_level = 1;

@@ -1,4 +1,4 @@
-//! The first batch of a transaction in a partition, for which the coordinator is asked.
+//! The first batch of a transaction in a partition, which the server verifies with the coordinator.
 
 use tailrace_kafka_wire::ErrorCode::{self, InvalidProducerEpoch};
 use tailrace_kafka_wire::Records;
@@ -20,8 +20,8 @@ use super::client::{
 use crate::common::rig::now;
 use crate::common::{Client, OK, batch, error};
 
-/// The first batch of a transaction arrives before the markers of the one before are written: here it is sent before EndTxn
-/// is answered.
+/// The first batch of a transaction arrives before the markers of the previous one are written: the client
+/// sends it before EndTxn is answered.
 #[tokio::test]
 async fn the_next_transaction_begins_while_the_one_before_is_completed() {
     const TURNS: i64 = 20;
@@ -36,20 +36,20 @@ async fn the_next_transaction_begins_while_the_one_before_is_completed() {
         let (_, ended) = client.answer::<EndTxnRequest>(NEW).await;
         assert_eq!((error(ended.error_code), ended.producer_epoch), (OK, next.1), "turn {turn}");
         let (_, answer) = client.answer::<ProduceRequest>(12).await;
-        // Markers that take long are waited for by the client.
+        // If the markers take long, the client retries.
         if produced(&answer) != ErrorCode::ConcurrentTransactions {
             assert_eq!(produced(&answer), OK, "turn {turn}");
         } else {
             assert_eq!(produce(&mut client, 12, "tx", next, (0, 0)).await, OK, "turn {turn}");
         }
-        // Each turn is a record and a marker.
+        // Each turn writes one record and one marker.
         expected.extend(commits.then_some(2 * turn));
         who = next;
     }
     until_committed(&mut client, 0, &expected).await;
 }
 
-/// Records in the coordinators' log.
+/// Returns the number of records in the coordinators' log.
 async fn coordinator_records(client: &mut Client) -> i64 {
     let partition =
         |partition_index| ListOffsetsPartition { partition_index, timestamp: -1, ..Default::default() };
@@ -63,7 +63,7 @@ async fn coordinator_records(client: &mut Client) -> i64 {
     answer.partitions.iter().map(|partition| partition.offset).sum()
 }
 
-/// A request with several partitions brings them into the transaction at once.
+/// A request with several partitions adds all of them to the transaction at once.
 #[tokio::test]
 async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator() {
     let (_server, mut client) = started().await;
@@ -122,7 +122,7 @@ async fn one_request_for_several_partitions_costs_one_record_of_the_coordinator(
     }
 }
 
-/// The answer to one batch: its code, and the log start that is told with it.
+/// Returns the answer to one batch: its error code and the log start offset.
 async fn answer_of(client: &mut Client, version: i16, id: &str, records: bytes::Bytes) -> (ErrorCode, i64) {
     let data = PartitionProduceData { index: 0, records: Records::Bytes(records), ..Default::default() };
     let topic =
@@ -148,7 +148,8 @@ fn damaged(batch: &bytes::Bytes) -> bytes::Bytes {
     bytes.into()
 }
 
-/// Kafka asks the coordinator first: the partition is in the transaction, whatever is wrong with the batch. Unless it is none.
+/// Kafka asks the coordinator first, so the partition is in the transaction whatever is wrong with the batch.
+/// The exception is data that is not a single batch.
 #[tokio::test]
 async fn a_partition_is_in_the_transaction_before_its_first_batch_is_looked_at() {
     let (_server, mut client) = started().await;
@@ -179,14 +180,14 @@ async fn a_partition_is_in_the_transaction_before_its_first_batch_is_looked_at()
         let state = describe(&mut client, id).await;
         assert_eq!(state.transaction_state, if is_in { "Ongoing" } else { "Empty" }, "{id}");
         assert_eq!(state.topics.len(), usize::from(is_in), "{id}");
-        // It can be ended, as any other.
+        // Such a transaction can be ended like any other.
         if is_in {
             end(&mut client, NEW, id, who, false).await.expect("it is aborted");
         }
     }
 }
 
-/// What else is wrong with its batch, a producer that was fenced off has no use for.
+/// A fenced producer learns that it is fenced, whatever else is wrong with its batch.
 #[tokio::test]
 async fn a_fenced_producer_learns_that_first() {
     let (_server, mut client) = started().await;
@@ -210,7 +211,8 @@ async fn a_fenced_producer_learns_that_first() {
     }
 }
 
-/// A producer that has a transactional id may write outside of its transactions. What it wanted to write before comes first, as in Kafka.
+/// A producer with a transactional id may write outside its transactions. As in Kafka, its next batch must
+/// then carry the sequence number of the batch that was refused.
 #[tokio::test]
 async fn what_was_to_be_verified_comes_before_batches_outside_of_transactions() {
     let (_server, mut client) = started().await;
@@ -218,7 +220,7 @@ async fn what_was_to_be_verified_comes_before_batches_outside_of_transactions() 
     let who = init(&mut client, "tx").await.expect("a producer");
     let outside =
         |sequence| batch(BatchOptions { transactional: false, ..transactional(who, sequence) }, &[now().0]);
-    // The partition was not added: in the old protocol the client has to do that.
+    // The partition was not added. In the old protocol the client has to add it.
     let refused = answer_of(&mut client, 9, "tx", batch(transactional(who, 2), &[now().0])).await;
     assert_eq!(refused.0, ErrorCode::InvalidTxnState);
     assert_eq!(answer_of(&mut client, 9, "tx", outside(3)).await.0, ErrorCode::OutOfOrderSequenceNumber);

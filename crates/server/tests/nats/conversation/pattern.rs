@@ -1,8 +1,8 @@
-//! Bytes to send and bytes to expect, as scripts write them.
+//! Bytes to send and bytes to expect, as written in scripts.
 
 use std::fmt;
 
-/// What the next bytes must be.
+/// A pattern for the next bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(Vec<Part>);
 
@@ -26,17 +26,17 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// How received bytes compare with a pattern.
+/// The result of comparing received bytes with a pattern.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// They begin with it; it took this many of them.
+    /// The bytes start with the pattern, which took this many of them.
     Matches(usize),
-    /// So far they agree.
+    /// The bytes agree so far.
     TooShort,
     Differs,
 }
 
-/// A line of a script without its escapes. The error says what is wrong.
+/// Returns a line of a script without its escapes. The error says what is wrong.
 pub fn bytes(text: &str) -> Result<Vec<u8>, String> {
     match Pattern::parse(text)?.0.as_slice() {
         [] => Ok(Vec::new()),
@@ -110,7 +110,7 @@ impl Pattern {
     }
 }
 
-/// Bytes as a script would write them, a piece per line.
+/// Returns bytes as a script would contain them, one line each.
 pub fn escaped_lines(bytes: &[u8]) -> Vec<String> {
     bytes.split_inclusive(|&byte| byte == b'\n').map(escaped).collect()
 }
@@ -126,7 +126,7 @@ fn escaped(bytes: &[u8]) -> String {
             byte @ b' '..=b'~' => char::from(byte).to_string(),
             byte => format!("\\x{byte:02x}"),
         };
-        // A shorter run reads better as it is.
+        // Shorter runs are easier to read as they are.
         text += &if run.len() > 40 { format!("\\{{{}*{one}}}", run.len()) } else { one.repeat(run.len()) };
     }
     text

@@ -10,28 +10,30 @@ use serde_json::Value;
 use super::pattern::{Comparison, Pattern, escaped_lines};
 use super::script::{Act, Scene, Who};
 
-/// Longer than any answer takes, timers of the scripts included, so that a missing one fails by itself.
+/// Longer than any answer takes, including timers of the scripts. If an answer is missing, the script fails
+/// after this time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Recording ends when nothing came for so long.
+/// Recording ends when nothing was received for this long.
 const QUIET: Duration = Duration::from_millis(600);
-/// Received bytes that a failure shows.
+/// How many received bytes a failure shows.
 const SHOWN_BYTES: usize = 2000;
 
-/// nats-server asks every client once, 2 s after it connected; a PING that the script does not expect is answered.
+/// nats-server sends every client a PING 2 s after it connected. The player answers a PING that the script
+/// does not expect.
 const PING: &[u8] = b"PING\r\n";
 
-/// What a recording found for a line of the script: the lines to put there.
+/// The lines that a recording puts in place of a line of the script.
 pub type Recorded = (usize, Vec<String>);
 
 /// The server that a scene is played against.
 pub trait Stage {
     fn who(&self) -> Who;
     fn address(&self) -> SocketAddr;
-    /// Tells it to go away in its own time.
+    /// Puts the server into lame duck mode.
     fn lame_duck(&self);
 }
 
-/// Plays it. The error names the line, what was expected, and what came.
+/// Plays a scene. The error names the line, what was expected, and what was received.
 pub fn play(scene: &Scene, stage: &dyn Stage) -> Result<Vec<Recorded>, String> {
     let mut player = Player { stage, people: BTreeMap::new(), recorded: Vec::new() };
     for step in scene.steps.iter().filter(|step| step.only.is_none_or(|who| who == stage.who())) {
@@ -87,7 +89,7 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Who this is; on first mention they connect and read their INFO.
+    /// Returns the client of this name. On first mention, the client connects and reads its INFO.
     fn person(&mut self, name: &str) -> Result<&mut Person, String> {
         if !self.people.contains_key(name) {
             let mut person = Person::connect(self.stage.address())?;
@@ -121,12 +123,12 @@ fn pong() -> Pattern {
     Pattern::parse("PONG\\r\\n").expect("a legal pattern")
 }
 
-/// One connection.
+/// The connection of a client.
 struct Person {
     stream: TcpStream,
     received: Vec<u8>,
     ended: bool,
-    /// It ended with an error, not with an end of stream.
+    /// The connection ended with an error instead of an end of stream.
     reset: bool,
 }
 
@@ -138,12 +140,13 @@ impl Person {
         Ok(Self { stream, received: Vec::new(), ended: false, reset: false })
     }
 
-    /// A server that closes in the middle of it is no error: what it must have said first comes next in the script.
+    /// Sends bytes. It is not an error if the server closes meanwhile: the script next expects what the
+    /// server said before.
     fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Reads once. False: nothing came within this time, or nothing will any more.
+    /// Reads once. Returns false if nothing was received within this time, or the connection has ended.
     fn read(&mut self, patience: Duration) -> bool {
         if self.ended || patience.is_zero() {
             return false;
@@ -161,7 +164,7 @@ impl Person {
         !self.ended
     }
 
-    /// Takes the pattern from what is received; otherwise nothing.
+    /// Takes the pattern from the received bytes. Takes nothing if they do not match.
     fn expect(&mut self, expected: &Pattern) -> Result<(), String> {
         let end = Instant::now() + PATIENCE;
         loop {

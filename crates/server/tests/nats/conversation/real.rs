@@ -1,4 +1,4 @@
-//! nats-server itself as the server under test: this proves the scripts.
+//! A real nats-server as the server under test, which proves that the scripts are right.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::player::Stage;
 use super::script::{Rules, Wanted, Who};
 
-/// Longer than it takes to start.
+/// Longer than the server takes to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running nats-server with an empty folder of its own.
+/// A running nats-server with its own empty folder.
 pub struct RealServer {
     child: Child,
     address: SocketAddr,
@@ -20,10 +20,11 @@ pub struct RealServer {
 }
 
 impl RealServer {
-    /// Starts this binary with what a script wants.
+    /// Starts this binary with the settings that a script wants.
     pub fn start(binary: &Path, wanted: &Wanted) -> Self {
         let folder = tempfile::TempDir::new().expect("a temporary folder");
-        // It is free now; nothing else on this machine picks it at random within the moment.
+        // The port is free now, and nothing else on this machine is likely to pick it at random before the
+        // server does.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("it is bound");
         drop(listener);
@@ -64,7 +65,7 @@ impl Stage for RealServer {
     }
 }
 
-/// Our settings in nats-server's words.
+/// Translates our settings to a configuration of nats-server.
 fn configuration(address: SocketAddr, wanted: &Wanted) -> String {
     let mut lines = format!("listen: \"{address}\"\n");
     let mut authorization = String::new();

@@ -1,25 +1,25 @@
-//! Reading scripts.
+//! Parses scripts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::pattern::{Pattern, bytes};
 
-/// What a script asks of the server: our settings, and users.
+/// What a script requires of the server: our settings, and users.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Wanted {
     pub settings: BTreeMap<String, String>,
     pub users: Vec<User>,
 }
 
-/// A user and what they may do: `(allowed, denied)` subjects. `None`: everything.
+/// A user and its permissions, as `(allowed, denied)` subjects. `None` allows everything.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct User {
     pub name: String,
     pub password: String,
     pub publish: Rules,
     pub subscribe: Rules,
-    /// Answers to received requests: how many, and for how many milliseconds.
+    /// Permission to answer received requests: how many answers, and for how many milliseconds.
     pub responses: Option<(u32, u32)>,
 }
 
@@ -41,16 +41,16 @@ pub struct Scene {
     pub steps: Vec<Step>,
 }
 
-/// A step, and whom it is for: where the two differ on purpose, the script says what each does.
+/// A step, and the server it applies to. Where the two differ on purpose, the script has a step for each.
 #[derive(Debug)]
 pub struct Step {
-    /// Counted from 1.
+    /// Line number, counted from 1.
     pub line: usize,
     pub only: Option<Who>,
     pub act: Act,
 }
 
-/// A server.
+/// The server under test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
     Tailrace,
@@ -62,7 +62,7 @@ pub enum Act {
     Connects(String),
     Sends(String, Vec<u8>),
     Receives(String, Pattern),
-    /// `< ?`: whatever comes is written into the script.
+    /// `< ?`: recording writes what was received into the script.
     Records(String),
     Info(String, String),
     Silence(String),
@@ -72,13 +72,13 @@ pub enum Act {
     InTheMiddle(String),
     OneOf(Vec<String>, Pattern),
     Share(usize, Vec<String>, Pattern),
-    /// For what only time brings about.
+    /// For things that only time brings about.
     Waits(Duration),
     LameDuck,
 }
 
 impl Script {
-    /// The error names the line.
+    /// Parses a script. The error names the line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut script = Self { wanted: Wanted::default(), scenes: Vec::new() };
         for (index, line) in text.lines().enumerate() {

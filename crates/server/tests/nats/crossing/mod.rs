@@ -18,7 +18,7 @@ use rdkafka::{Offset, TopicPartitionList};
 
 use crate::common::TestServer;
 
-/// Longer than anything takes, so that a hanging test fails by itself.
+/// Longer than anything takes. A test that hangs fails after this time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A record that owns its parts.
@@ -41,7 +41,7 @@ impl Record {
         self.value.as_deref().map(|value| std::str::from_utf8(value).expect("text")).expect("a value")
     }
 
-    /// Names and values, all of them text.
+    /// Returns the names and values of the headers, all of them text.
     pub fn headers(&self) -> Vec<(&str, &str)> {
         let lines = self.headers.iter().map(|(name, value)| {
             let value = value.as_deref().expect("a value");
@@ -51,7 +51,7 @@ impl Record {
     }
 }
 
-/// NATS's client, connected.
+/// Connects a real NATS client.
 pub async fn nats(server: &TestServer) -> async_nats::Client {
     let options = async_nats::ConnectOptions::new().retry_on_initial_connect();
     let connecting = options.connect(format!("nats://{}", server.nats()));
@@ -81,7 +81,7 @@ pub async fn create(
     created.remove(0).map(drop).map_err(|(_, code)| code)
 }
 
-/// Replaces the settings of a topic with librdkafka, whose binding does not tell whether that was refused.
+/// Replaces the settings of a topic with librdkafka, whose binding does not report a refusal.
 pub async fn alter(server: &TestServer, name: &str, settings: &[(&str, &str)]) {
     let mut config = AlterConfig::new(ResourceSpecifier::Topic(name));
     for (key, value) in settings {
@@ -96,7 +96,7 @@ pub async fn delete(server: &TestServer, name: &str) {
     assert_eq!(deleted, [Ok(name.to_owned())]);
 }
 
-/// Reads `count` records of a topic from the beginning, with librdkafka, ordered by partition and offset.
+/// Reads `count` records of a topic from the start, with librdkafka, ordered by partition and offset.
 pub async fn records(server: &TestServer, topic: &str, partitions: i32, count: usize) -> Vec<Record> {
     let consumer: StreamConsumer = kafka(server)
         .set("group.id", "nobody")
@@ -130,7 +130,7 @@ pub async fn records(server: &TestServer, topic: &str, partitions: i32, count: u
     found
 }
 
-/// How many records a topic holds, by the ends of its partitions.
+/// Returns how many records a topic holds, from the ends of its partitions.
 pub async fn count_of_records(server: &TestServer, topic: &'static str, partitions: i32) -> i64 {
     let consumer: BaseConsumer = kafka(server).create().expect("a legal configuration");
     let count = move || {
@@ -149,10 +149,10 @@ pub async fn send(producer: &FutureProducer, record: FutureRecord<'_, [u8], [u8]
     producer.send(record, PATIENCE).await.expect("it is acknowledged").offset
 }
 
-/// Subjects of [`settled`], which nobody else is to see.
+/// Prefix of the subjects of [`settled`], which tests ignore.
 const SETTLED: &str = "settled-";
 
-/// The next message of a subscription.
+/// Returns the next message of a subscription.
 pub async fn next(subscriber: &mut Subscriber) -> async_nats::Message {
     loop {
         let message = any(subscriber).await;
@@ -166,7 +166,8 @@ async fn any(subscriber: &mut Subscriber) -> async_nats::Message {
     tokio::time::timeout(PATIENCE, subscriber.next()).await.expect("a message in time").expect("a message")
 }
 
-/// Returns once the server has carried out all that the client asked for before: its own flush only sends it.
+/// Returns once the server has carried out everything that the client sent before. The client's own flush
+/// only sends.
 pub async fn settled(client: &async_nats::Client) {
     let subject = format!("{SETTLED}{}", client.new_inbox());
     let mut echo = client.subscribe(subject.clone()).await.expect("it is sent");
@@ -174,7 +175,7 @@ pub async fn settled(client: &async_nats::Client) {
     any(&mut echo).await;
 }
 
-/// Publishes with a reply subject of one's own, and returns what comes there.
+/// Publishes with a new reply subject, and returns the answer.
 pub async fn publish_for_ack(client: &async_nats::Client, subject: &str, payload: &str) -> serde_json::Value {
     let payload = Bytes::from(payload.to_owned());
     let answer = tokio::time::timeout(PATIENCE, client.request(subject.to_owned(), payload)).await;
@@ -182,7 +183,7 @@ pub async fn publish_for_ack(client: &async_nats::Client, subject: &str, payload
     serde_json::from_slice(&answer.payload).expect("JSON")
 }
 
-/// All header lines of a message; a name that comes several times keeps its values in order.
+/// Returns all header lines of a message. A name that occurs several times keeps its values in order.
 pub fn headers(message: &async_nats::Message) -> Vec<(String, String)> {
     let Some(headers) = &message.headers else { return Vec::new() };
     let mut lines: Vec<_> = headers
@@ -193,7 +194,7 @@ pub fn headers(message: &async_nats::Message) -> Vec<(String, String)> {
     lines
 }
 
-/// A header map that keeps duplicates.
+/// Builds a header map that keeps duplicates.
 pub fn header_map(lines: &[(&str, &str)]) -> HeaderMap {
     let mut map = HeaderMap::new();
     for (name, value) in lines {
