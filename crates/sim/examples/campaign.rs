@@ -1,6 +1,7 @@
 //! Runs many seeds of the simulator, of nodes as they ship or of one replicated partition: `cargo xtask sim`.
 //!
-//! Every seed runs twice, and both runs must be the same. A failure is made as short as it goes: less time, then fewer faults.
+//! Every seed runs twice, and both runs must be the same. A failure is shrunk: first the time, then the
+//! faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{self, AssertUnwindSafe};
@@ -24,18 +25,18 @@ const USAGE: &str =
        campaign histories FOLDER FIRST_SEED SEEDS
        campaign trace nodes SEED STORM_MS debug|info|warn [without|only NUMBER,NUMBER...]";
 const PROGRESS: Duration = Duration::from_secs(10);
-/// What the time of runs is counted as.
+/// The name under which the simulated time of runs is counted.
 const SIMULATED_MS: &str = "milliseconds of simulated time";
-/// From this many seeds on, every fault and every rare state must have come up.
+/// With this many seeds or more, every fault and every rare state must have occurred.
 const SEEDS_OF_RARE: u64 = 100;
 /// A deliberate bug must be noticed within this many seeds.
 const BUG_SEEDS: u64 = 500;
-/// Time that making a failure shorter may take.
+/// Time that shrinking a failure may take.
 const SHRINKING_MAX: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // A broken assertion is a finding like any other, and is told as one.
+    // A broken assertion is a finding like any other, and is reported as one.
     panic::set_hook(Box::new(|_| {}));
     match Campaign::new(&arguments) {
         Some(campaign) => campaign.run(),
@@ -74,7 +75,7 @@ struct Found {
     done: u64,
     counts: Counts,
     failures: BTreeMap<u64, Failure>,
-    /// Of all runs that passed, in whatever order they ended.
+    /// Combines all runs that passed. The order in which they ended does not matter.
     digest: u64,
 }
 
@@ -87,7 +88,7 @@ impl Kind {
         }
     }
 
-    /// How long faults rage where nobody says so.
+    /// How long faults rage unless the arguments say otherwise.
     fn storm_ms(self) -> u64 {
         match self {
             Self::Group => 4_000,
@@ -169,7 +170,7 @@ impl Campaign {
         }
         print!("{:.0} s, {:.1} seeds a minute", took, found.done as f64 * 60.0 / took);
         match found.counts.get(SIMULATED_MS) {
-            // Each ran twice.
+            // Each seed ran twice.
             Some(ms) => println!(", {:.1} simulated seconds a second", *ms as f64 * 2.0 / 1_000.0 / took),
             None => println!(),
         }
@@ -193,7 +194,7 @@ impl Campaign {
     }
 }
 
-/// Which faults are left out: `without` or `only`, and a list.
+/// Parses which faults are left out: `without` or `only`, followed by a list.
 fn mask(arguments: &[String]) -> Option<Mask> {
     match arguments {
         [] => Some(Mask::default()),
@@ -231,13 +232,13 @@ fn once(
     panic::catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-        // Who panicked did not say what had happened until then: any fault that could have.
+        // A panic does not tell which faults happened before it, so list every fault that could have.
         let faults = (0..200).chain(1_000..1_200).map(|number| (number, "maybe".to_owned())).collect();
         Err(Failure { anomaly: format!("assertion: {text}"), faults })
     })
 }
 
-/// What happened, and the digest of the run.
+/// Runs a seed twice. Returns the counts of what happened, and the digest of the run.
 fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<(Counts, u64), Failure> {
     let first = once(kind, seed, storm_ms, mask, None);
     if once(kind, seed, storm_ms, mask, None) == first {
@@ -247,7 +248,7 @@ fn twice(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask) -> Result<(Counts, u
     }
 }
 
-/// A failure with less in it.
+/// A failure after shrinking.
 struct Shrunk {
     storm_ms: u64,
     faults: Vec<(usize, String)>,
@@ -270,7 +271,8 @@ impl Shrunk {
     }
 }
 
-/// Half the time as long as it still fails; then ever smaller parts of the faults are left out, as long as it still fails without them.
+/// Halves the time as long as the seed still fails. Then leaves out ever smaller parts of the faults as long
+/// as it still fails without them.
 fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) -> Shrunk {
     let begun = Instant::now();
     let (mut storm_ms, mut last) = (storm_ms, failure.clone());
@@ -300,7 +302,7 @@ fn shrink(kind: Kind, seed: u64, storm_ms: u64, mask: &Mask, failure: &Failure) 
     Shrunk { storm_ms, faults, anomaly: last.anomaly }
 }
 
-/// Tells what nodes log, by the clock of each.
+/// Timestamps for the nodes' log lines, by each node's own clock.
 struct SimulatedTime;
 
 impl FormatTime for SimulatedTime {
@@ -312,7 +314,7 @@ impl FormatTime for SimulatedTime {
     }
 }
 
-/// Plays one seed once, and prints its faults, what clients ask and hear, and what nodes log.
+/// Plays one seed once, and prints its faults, what clients send and receive, and what nodes log.
 fn trace(arguments: &[String]) -> ExitCode {
     let [kind, seed, storm_ms, level, rest @ ..] = arguments else { return ExitCode::from(2) };
     let numbers = (seed.parse(), storm_ms.parse(), level.parse::<LevelFilter>());
@@ -331,7 +333,8 @@ fn trace(arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Plays seeds of nodes once, and writes down what each processor did with its position, for judges of others.
+/// Plays seeds of nodes once, and writes down what each processor did with its position, for other projects'
+/// checkers.
 fn histories(arguments: &[String]) -> ExitCode {
     let [folder, first, seeds] = arguments else { return ExitCode::from(2) };
     let (Ok(first), Ok(seeds)) = (first.parse::<u64>(), seeds.parse::<u64>()) else {
@@ -354,7 +357,7 @@ fn histories(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The first seed that fails. What fails is left as it is.
+/// Prints the first seed that fails. Does not shrink the failure.
 fn noticed(arguments: &[String]) -> ExitCode {
     let [kind, first, seeds] = arguments else { return ExitCode::from(2) };
     let numbers = (first.parse::<u64>(), seeds.parse::<u64>());
@@ -394,7 +397,7 @@ fn first_failing(kind: Kind, first: u64, end: u64) -> Option<(u64, Failure)> {
     found.into_inner().ok()?.pop_first()
 }
 
-/// Every deliberate bug of one partition, and the first seed that notices it.
+/// Runs every deliberate bug of one partition, and prints the first seed that notices it.
 fn bugs() -> ExitCode {
     let all = [
         Bug::AcknowledgeBeforeSync,
@@ -410,7 +413,7 @@ fn bugs() -> ExitCode {
         let (kind, storm_ms) = (Kind::Group, Kind::Group.storm_ms());
         let by = |seed| {
             let failure = once(kind, seed, storm_ms, &Mask::default(), Some(bug)).err()?;
-            // A seed that fails without it says nothing.
+            // A seed that fails without the bug proves nothing.
             let is_fine = once(kind, seed, storm_ms, &Mask::default(), None).is_ok();
             is_fine.then_some((seed, failure))
         };

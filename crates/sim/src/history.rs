@@ -1,19 +1,19 @@
-//! What clients were told and saw, and whether that fits together.
+//! Records what clients were told and saw, and judges whether it is consistent.
 //!
-//! Every value is written once by intention: it names its writer, and where it has one, its transaction. So a value at two offsets is a
-//! duplicate, and every value tells whether it may be seen.
+//! Clients intend to write each value once. It names its writer and, if it has one, its transaction. So a
+//! value at two offsets is a duplicate, and every value tells whether it may be seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tailrace_records::{BatchHeader, DecodedBatch, PREFIX_BYTES, split_batches};
 use tailrace_types::{LeaderEpoch, Offset, TopicPartition};
 
-/// What became of a transaction, as far as its producer knows.
+/// The outcome of a transaction, as far as its producer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Nobody has asked for its end, or for an abort at most.
+    /// The producer has not asked for the end, or at most for an abort.
     Open,
-    /// A commit was asked for; what became of it is not known.
+    /// The producer asked for a commit and does not know the outcome.
     Unknown,
     Committed,
     Aborted,
@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Seen {
     pub(crate) value: String,
     pub(crate) epoch: LeaderEpoch,
-    /// Of its content.
+    /// Checksum of its content.
     pub(crate) crc: u32,
     pub(crate) next: Offset,
     pub(crate) producer: i64,
@@ -33,7 +33,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// True if compaction may write it otherwise: into a marker, when it goes; into a batch that a producer is remembered by, nothing.
+    /// Reports whether compaction may rewrite the batch. A marker gets the time at which it may be removed. A
+    /// batch that only remembers a producer is emptied.
     pub(crate) fn is_rewritten(&self) -> bool {
         self.is_control || self.value.is_empty()
     }
@@ -44,7 +45,7 @@ struct Partition {
     by_offset: BTreeMap<i64, Seen>,
     by_value: BTreeMap<String, i64>,
     acknowledged: BTreeMap<String, i64>,
-    /// The highest high watermark that a leader has told, by its epoch.
+    /// The highest high watermark that the leader of each epoch has told.
     told: BTreeMap<LeaderEpoch, Offset>,
 }
 
@@ -52,13 +53,13 @@ struct Partition {
 pub(crate) struct History {
     partitions: BTreeMap<TopicPartition, Partition>,
     transactions: BTreeMap<String, Outcome>,
-    /// Acknowledged batches of transactions.
+    /// The acknowledged batches of each transaction.
     parts: BTreeMap<String, BTreeSet<(TopicPartition, String)>>,
     pub(crate) acknowledged: u64,
     pub(crate) read: u64,
 }
 
-/// The transaction that a value was written in: what comes before the first colon.
+/// Returns the transaction that a value was written in: the text before the first colon.
 pub(crate) fn transaction_of(value: &str) -> Option<&str> {
     value.starts_with('t').then(|| value.split_once(':').map_or(value, |(transaction, _)| transaction))
 }
@@ -102,7 +103,7 @@ impl History {
         self.transactions.get(transaction).copied().unwrap_or(Outcome::Open)
     }
 
-    /// A leader's answer: what it takes for committed may not be less than what leaders before it told.
+    /// Checks a leader's answer: its high watermark must not be below what earlier leaders told.
     pub(crate) fn told(
         &mut self,
         id: &TopicPartition,
@@ -129,7 +130,8 @@ impl History {
         Ok(())
     }
 
-    /// What a reader got in one answer, in order. `has_gaps`: compaction may have taken batches.
+    /// Parses what a reader got in one answer, in order. With `has_gaps`, compaction may have removed
+    /// batches.
     pub(crate) fn parse(bytes: &[u8], from: Offset, has_gaps: bool) -> Result<Vec<(Offset, Seen)>, String> {
         let (mut found, mut at) = (Vec::new(), from);
         for batch in split_batches(bytes) {
@@ -149,8 +151,9 @@ impl History {
         Ok(found)
     }
 
-    /// A batch that is committed, as some reader saw it. True if it is the first. Where bits have rotted, the epoch tells nothing: it stands
-    /// before what a batch's checksum covers. What nobody has seen before is not kept then.
+    /// Records a committed batch that a reader saw. Returns true if it was not seen before. With bit rot the
+    /// epoch proves nothing, because a batch's checksum does not cover it. A batch that is new is not
+    /// recorded then.
     pub(crate) fn saw(
         &mut self,
         id: &TopicPartition,
@@ -181,7 +184,7 @@ impl History {
         Ok(true)
     }
 
-    /// A batch that a reader of committed records gets to see.
+    /// Checks a batch that is shown to a reader of committed records.
     pub(crate) fn saw_committed(&self, id: &TopicPartition, base: Offset, seen: &Seen) -> Result<(), String> {
         let Some(transaction) = transaction_of(&seen.value) else { return Ok(()) };
         match self.outcome(transaction) {
@@ -193,7 +196,8 @@ impl History {
         }
     }
 
-    /// The end of a run, for a partition that gives up what is old: what was read, and is there, is as it was.
+    /// Judges a partition that drops old records, at the end of a run: what was read and is still there must
+    /// be unchanged.
     pub(crate) fn judge_kept(
         &self,
         id: &TopicPartition,
@@ -209,7 +213,7 @@ impl History {
         Ok(())
     }
 
-    /// The end of a run: `held` is what one replica holds below its high watermark.
+    /// Judges a partition at the end of a run. `held` is what one replica holds below its high watermark.
     pub(crate) fn judge(
         &self,
         id: &TopicPartition,
@@ -219,7 +223,7 @@ impl History {
         self.judge_where(id, held, node, |_| false)
     }
 
-    /// The same for a partition that is compacted, and has each key once: what is committed is there.
+    /// Judges a compacted partition that has each key once: everything committed must be there.
     pub(crate) fn judge_compacted(
         &self,
         id: &TopicPartition,
@@ -278,7 +282,8 @@ impl History {
         Ok(())
     }
 
-    /// All or nothing: `visible` is what a reader of committed records sees at the end, everywhere.
+    /// Checks that transactions are all or nothing. `visible` is everything that readers of committed records
+    /// see at the end.
     pub(crate) fn judge_transactions(
         &self,
         visible: &BTreeSet<(TopicPartition, String)>,
@@ -305,7 +310,7 @@ fn seen(header: &BatchHeader, batch: &[u8]) -> Result<Seen, String> {
     let decoded = DecodedBatch::new(batch, usize::MAX).map_err(|error| error.to_string())?;
     let record = decoded.records().next().transpose().map_err(|error| error.to_string())?;
     let text = record.and_then(|record| record.value).unwrap_or_default();
-    // What follows is filler.
+    // The rest is filler.
     let text = text.split(|byte| *byte == b' ').next().unwrap_or_default();
     Ok(Seen {
         value: String::from_utf8_lossy(text).into_owned(),

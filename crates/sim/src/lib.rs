@@ -1,8 +1,9 @@
-//! Seeded fakes of the world that the shipped crates run in: development only.
+//! Seeded fakes of the world that the shipped crates run in. For development only.
 //!
-//! [`SimDisk`] is a disk in memory that forgets what was not synced, tears, fails and fills up, all from one seed.
-//! [`group`] is one replicated partition under faults, [`storm`] are whole servers with clients of all kinds. What this crate deliberately
-//! does not hold: copies or variants of shipped code. It drives the shipped crates.
+//! [`SimDisk`] is a disk in memory that forgets unsynced data, tears writes, fails and fills up, all from one
+//! seed. [`group`] runs one replicated partition under faults. [`storm`] runs whole servers with clients of
+//! all kinds. This crate deliberately contains no copies or variants of shipped code: it drives the shipped
+//! crates.
 
 mod computer;
 mod disk;

@@ -1,17 +1,18 @@
-//! Faults by their numbers: which of them are left out of a run, and what a failed run tells.
+//! Faults by number: which of them a run leaves out, and what a failed run reports.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Numbers of faults that depend on what happens begin here.
+/// The first number of faults that depend on the course of a run.
 pub(crate) const AIMED_FROM: usize = 1_000;
 
-/// Which faults of a run are left out. What is left is the same in every run, as far as it does not depend on what happens.
+/// The faults that a run leaves out. The remaining faults stay the same, as far as they do not depend on the
+/// course of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mask {
-    /// Numbers of faults.
+    /// The numbers of the faults.
     pub listed: BTreeSet<usize>,
-    /// True if all others are left out, false if these are.
+    /// True to leave out all other faults, false to leave out these.
     pub only: bool,
 }
 
@@ -21,12 +22,12 @@ impl Mask {
     }
 }
 
-/// What a failed run has to tell.
+/// The report of a failed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What should not have happened, in one line.
+    /// The anomaly, in one line.
     pub anomaly: String,
-    /// The faults that were injected until then, with their numbers.
+    /// The faults that were injected up to then, with their numbers.
     pub faults: Vec<(usize, String)>,
 }
 

@@ -1,28 +1,29 @@
-//! A network that delays, loses, doubles and reorders, from one seed, and can be cut link by link and way by way.
+//! A seeded network that delays, loses, duplicates and reorders messages. Each direction of a link can be
+//! cut.
 
 use std::collections::BTreeMap;
 
 use crate::Rng;
 
-/// How badly messages fare. Percentages are of 100.
+/// How badly messages fare. Percentages are out of 100.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Weather {
     /// Messages that get lost.
     pub lost_percent: u64,
-    /// Messages that arrive twice.
+    /// Messages that are duplicated.
     pub doubled_percent: u64,
-    /// Shortest time on the way, in milliseconds.
+    /// Shortest delay, in milliseconds.
     pub delay_ms_min: u64,
-    /// Longest time on the way, in milliseconds. Messages overtake each other within it.
+    /// Longest delay, in milliseconds. Messages may overtake each other within it.
     pub delay_ms_max: u64,
     /// Messages that take much longer.
     pub late_percent: u64,
-    /// Longest time of those, in milliseconds.
+    /// Longest delay of those, in milliseconds.
     pub late_ms_max: u64,
 }
 
 impl Weather {
-    /// Nothing is lost, doubled or reordered.
+    /// Nothing is lost, duplicated or reordered.
     pub(crate) const FINE: Self = Self {
         lost_percent: 0,
         doubled_percent: 0,
@@ -33,31 +34,31 @@ impl Weather {
     };
 }
 
-/// What the network has done.
+/// Statistics of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     /// Messages handed over.
     pub sent: u64,
-    /// Messages that were delivered, doubles included.
+    /// Messages that were delivered, duplicates included.
     pub delivered: u64,
     /// Messages lost by chance.
     pub lost: u64,
-    /// Messages doubled.
+    /// Messages duplicated.
     pub doubled: u64,
     /// Messages that were delivered after a later one of the same link.
     pub reordered: u64,
-    /// Messages that found their link cut.
+    /// Messages dropped because their link was cut.
     pub cut: u64,
     /// Messages that took much longer than most.
     pub late: u64,
 }
 
-/// Messages on their way between numbered nodes.
+/// Messages in transit between numbered nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Network<M> {
     rng: Rng,
     weather: Weather,
-    /// By the time of arrival and a running number.
+    /// Messages in transit by arrival time and sequence number.
     on_the_way: BTreeMap<(u64, u64), Parcel<M>>,
     number: u64,
     newest: BTreeMap<(u64, u64), u64>,
@@ -74,7 +75,7 @@ struct Parcel<M> {
 }
 
 impl<M: Clone> Network<M> {
-    /// A network whose decisions follow from `seed`.
+    /// Returns a network whose decisions follow from `seed`.
     pub(crate) fn new(seed: u64, weather: Weather) -> Self {
         Self {
             rng: Rng::new(seed),
@@ -87,34 +88,34 @@ impl<M: Clone> Network<M> {
         }
     }
 
-    /// From now on.
+    /// Sets the weather from now on.
     pub(crate) fn set_weather(&mut self, weather: Weather) {
         self.weather = weather;
     }
 
-    /// Cuts the way from one node to another. The way back is another.
+    /// Cuts one direction of a link.
     pub(crate) fn cut(&mut self, from: u64, to: u64) {
         if !self.is_cut(from, to) {
             self.cuts.push((from, to));
         }
     }
 
-    /// Ends the cut of one way.
+    /// Restores one direction of a link.
     pub(crate) fn join(&mut self, from: u64, to: u64) {
         self.cuts.retain(|cut| *cut != (from, to));
     }
 
-    /// Ends all cuts.
+    /// Restores all cut links.
     pub(crate) fn mend(&mut self) {
         self.cuts.clear();
     }
 
-    /// True if nothing gets from one node to the other.
+    /// Reports whether nothing gets from one node to the other.
     pub(crate) fn is_cut(&self, from: u64, to: u64) -> bool {
         self.cuts.contains(&(from, to))
     }
 
-    /// What it has done.
+    /// Returns the statistics of the network.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
@@ -124,7 +125,7 @@ impl<M: Clone> Network<M> {
         self.send_late(now_ms, from, to, message, 0);
     }
 
-    /// Sends a message that takes `least_ms` or longer.
+    /// Sends a message that takes at least `least_ms`.
     pub(crate) fn send_late(&mut self, now_ms: u64, from: u64, to: u64, message: M, least_ms: u64) {
         self.traffic.sent += 1;
         if self.is_cut(from, to) {
@@ -154,7 +155,8 @@ impl<M: Clone> Network<M> {
         self.on_the_way.insert((now_ms + delay, self.number), parcel);
     }
 
-    /// The next message that has arrived by `now_ms`: from whom, to whom, what. A cut stops what is on its way, too.
+    /// Returns the next message that has arrived by `now_ms`, as sender, receiver and message. A cut also
+    /// drops messages in transit.
     pub(crate) fn arrived(&mut self, now_ms: u64) -> Option<(u64, u64, M)> {
         loop {
             let entry = self.on_the_way.first_entry().filter(|entry| entry.key().0 <= now_ms)?;
@@ -173,7 +175,7 @@ impl<M: Clone> Network<M> {
         }
     }
 
-    /// Loses everything that is on its way to or from a node: it crashed.
+    /// Drops everything in transit to or from a node, because it crashed.
     pub(crate) fn forget(&mut self, node: u64) {
         self.on_the_way.retain(|_, parcel| parcel.from != node && parcel.to != node);
     }

@@ -1,14 +1,15 @@
-//! Replicas with the same log know the same of the producers that wrote it.
+//! Checks that replicas with the same log know the same of the producers that wrote it.
 
 use std::collections::BTreeMap;
 
 use tailrace_replication::{Producers, RememberedBatch};
 use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
-/// Of each producer with batches: its epoch, and those that are remembered.
+/// The epoch and the remembered batches of each producer that has any.
 type Known = BTreeMap<ProducerId, (ProducerEpoch, Vec<RememberedBatch>)>;
 
-/// What is known of batches from `from` on. When a producer last wrote each replica tells by its own clock.
+/// Returns what is known of batches from `from` on. Leaves out when a producer last wrote, because each
+/// replica measures that by its own clock.
 fn known(producers: &Producers, from: Offset) -> Known {
     let of_each = producers.iter().map(|(id, state)| {
         let batches = state.batches.iter().filter(|batch| batch.base_offset >= from);
@@ -17,8 +18,7 @@ fn known(producers: &Producers, from: Offset) -> Known {
     of_each.filter(|(_, (_, batches))| !batches.is_empty()).collect()
 }
 
-/// Compares the tables of replicas, by their numbers. Their logs are the same from `from` on, and none of
-/// them was compacted.
+/// Compares the tables of replicas, by number. The logs must be equal from `from` on and not compacted.
 pub(crate) fn judge<'t>(
     tables: impl IntoIterator<Item = (u64, &'t Producers)>,
     from: Offset,

@@ -1,4 +1,4 @@
-//! What is left after power failed.
+//! What is left on a disk after a power failure.
 
 use super::fault::Faults;
 use super::file::{FileOp, Inode};
@@ -28,7 +28,8 @@ pub(super) fn crash(state: &mut State, mode: CrashMode) -> State {
     }
 }
 
-/// A process was killed: what it wrote and did not sync is there, and a loss of power may still take it.
+/// The state after a process was killed. Unsynced writes are still there, and a later power failure may still
+/// take them.
 fn killed(state: &State, rng: Rng) -> State {
     State {
         rng,
@@ -42,7 +43,7 @@ fn killed(state: &State, rng: Rng) -> State {
     }
 }
 
-/// Draws what a random crash does to one file or folder: quite often everything or nothing is kept.
+/// Draws what a random crash does to one file or folder. Quite often it keeps everything or nothing.
 fn refine(mode: CrashMode, rng: &mut Rng) -> CrashMode {
     match (mode, rng.below(4)) {
         (CrashMode::Random, 0) => CrashMode::LoseAll,
@@ -73,7 +74,8 @@ fn crash_file(inode: &Inode, mode: CrashMode, rng: &mut Rng) -> Inode {
     Inode { reserved: content.len() as u64, current: content.clone(), durable: content, pending: Vec::new() }
 }
 
-/// Each page (or each sector) as it was at some moment since the last sync, the length as at another.
+/// Each page (or each sector) has its content from some moment since the last sync, and the length comes from
+/// another moment.
 fn some_of(inode: &Inode, rng: &mut Rng) -> Vec<u8> {
     let changes = inode.pending.len();
     let mut content = inode.durable.clone();
@@ -89,7 +91,7 @@ fn some_of(inode: &Inode, rng: &mut Rng) -> Vec<u8> {
     content
 }
 
-/// How many of the changes have reached the disk: often all, sometimes none.
+/// Draws how many of the changes have reached the disk: often all, sometimes none.
 fn moment(changes: usize, rng: &mut Rng) -> usize {
     match rng.below(10) {
         0 => 0,

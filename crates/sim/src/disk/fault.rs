@@ -5,7 +5,7 @@ use std::path::Path;
 pub(super) const EBADF: i32 = 9;
 pub(super) const ENOSPC: i32 = 28;
 
-/// Kinds of operations.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpKind {
     /// Opening or creating a file.
@@ -14,7 +14,7 @@ pub enum OpKind {
     Read,
     /// Writing to a file.
     Write,
-    /// fdatasync.
+    /// fdatasync of a file.
     SyncData,
     /// fsync of a file.
     SyncAll,
@@ -34,40 +34,41 @@ pub enum OpKind {
     CreateDir,
 }
 
-/// What happens to an operation.
+/// What a rule does to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// EIO, and nothing is done.
+    /// Fails with EIO. Nothing is done.
     Eio,
-    /// ENOSPC, and nothing is done.
+    /// Fails with ENOSPC. Nothing is done.
     Enospc,
-    /// A write is carried out in part and then fails with EIO.
+    /// Carries out part of a write, then fails with EIO.
     ShortWriteEio,
-    /// A write is carried out in part and then fails with ENOSPC.
+    /// Carries out part of a write, then fails with ENOSPC.
     ShortWriteEnospc,
-    /// A sync answers success and does nothing. What a test must catch.
+    /// A sync reports success and does nothing. Tests must catch this.
     Lie,
-    /// A write answers success and lands elsewhere in its file.
+    /// A write reports success and goes to another place in its file.
     Misdirected,
 }
 
-/// Makes some operations fail.
+/// A rule that makes some operations fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Which kind; `None` for any.
+    /// The kind of operation. `None` for any.
     pub kind: Option<OpKind>,
-    /// Only paths that end so; empty for all.
+    /// The ending of the path. Empty for all paths.
     pub path_ends: String,
-    /// Matching operations that pass before the first one fails.
+    /// How many matching operations succeed before the first one fails.
     pub after: u64,
     /// How many fail.
     pub times: u64,
-    /// How.
+    /// How they fail.
     pub effect: Effect,
 }
 
 impl Rule {
-    /// From some operation on nothing gets onto the disk any more: so many writes pass, and a quarter as many of each other kind.
+    /// From some operation on, nothing reaches the disk: `after` writes succeed, and a quarter as many
+    /// operations of each other kind.
     pub(crate) fn fading(after: u64) -> impl Iterator<Item = Self> {
         let kinds = [
             OpKind::Write,

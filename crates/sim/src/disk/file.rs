@@ -1,4 +1,4 @@
-//! A file's content: what is there now, what is durable, and the writes between the two.
+//! A file's content: its current state, its durable state, and the writes between the two.
 
 /// A change that is not durable yet.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(super) struct Inode {
     pub(super) current: Vec<u8>,
     pub(super) durable: Vec<u8>,
     pub(super) pending: Vec<FileOp>,
-    /// Bytes with blocks; may be more than the length.
+    /// Bytes with reserved blocks. May be more than the length.
     pub(super) reserved: u64,
 }
 
@@ -40,7 +40,8 @@ impl Inode {
         }
     }
 
-    /// The range `start..end` as it is after the first `count` pending changes, zeros where there is nothing.
+    /// Returns the range `start..end` after the first `count` pending changes, with zeros where there is no
+    /// data.
     pub(super) fn range_after(&self, count: usize, start: usize, end: usize) -> Vec<u8> {
         let mut range = vec![0; end - start];
         let mut copy = |position: usize, data: &[u8]| {
@@ -64,7 +65,7 @@ impl Inode {
         range
     }
 
-    /// The length after the first `count` pending changes.
+    /// Returns the length after the first `count` pending changes.
     pub(super) fn len_after(&self, count: usize) -> usize {
         self.pending[..count].iter().fold(self.durable.len(), |len, op| match op {
             FileOp::Write { position, data } => len.max(position + data.len()),

@@ -1,4 +1,4 @@
-//! Names: folders, and the changes to them that are not durable yet.
+//! Folders, and the changes to their names that are not durable yet.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ pub(super) enum Node {
     Folder(usize),
 }
 
-/// A change that is not durable yet. A rename is one change: after a crash it happened or not.
+/// A change that is not durable yet. A rename is a single change: after a crash it either happened or did
+/// not.
 #[derive(Clone, Debug)]
 pub(super) enum FolderOp {
     Set(String, Node),

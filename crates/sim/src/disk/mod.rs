@@ -1,7 +1,8 @@
 //! A disk in memory with the semantics that POSIX promises, and nothing more.
 //!
-//! Written data is durable after a sync of its file, a name after a sync of its folder. A crash keeps an arbitrary part of the
-//! rest: page by page (or sector by sector), name by name, the length apart from the content.
+//! Written data is durable after a sync of its file, a name after a sync of its folder. A crash keeps an
+//! arbitrary part of the rest: page by page (or sector by sector), name by name, and the length independently
+//! of the content.
 
 mod crash;
 mod fault;
@@ -24,10 +25,10 @@ use folder::{Folder, Node};
 use state::State;
 pub use state::{CrashMode, Op, Stats};
 
-/// Room on a disk without a bound.
+/// The free space of a disk without a bound.
 const PLENTY_BYTES: u64 = 1 << 50;
 
-/// A disk in memory. Clones name the same disk.
+/// A disk in memory. Clones refer to the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
@@ -42,7 +43,7 @@ pub struct SimFile {
 }
 
 impl SimDisk {
-    /// An empty disk whose decisions follow from `seed`.
+    /// Returns an empty disk whose decisions follow from `seed`.
     pub fn new(seed: u64) -> Self {
         let state = State {
             rng: Rng::new(seed),
@@ -61,8 +62,8 @@ impl SimDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The disk as it is after power failed now and came back. Files open on this disk do not reach the new one. Faults and
-    /// recordings end.
+    /// Returns the disk as it is after a power failure at this moment. Files that are open on this disk do
+    /// not reach the new one. Rules and recordings end.
     #[must_use]
     pub fn crash(&self, mode: CrashMode) -> Self {
         let mut state = self.lock();
@@ -80,38 +81,38 @@ impl SimDisk {
         self.lock().faults.rules.clear();
     }
 
-    /// True if some rule may have an effect yet.
+    /// Reports whether some rule may still have an effect.
     pub(crate) fn awaits_faults(&self) -> bool {
         self.lock().faults.rules.iter().any(|rule| rule.times > 0)
     }
 
-    /// Bytes that the disk holds; `None` for no bound. Counts file lengths and reserved blocks.
+    /// Limits the bytes that the disk holds. `None` for no bound. File lengths and reserved blocks count.
     pub fn set_space(&self, bytes: Option<u64>) {
         self.lock().faults.space_bytes = bytes;
     }
 
-    /// Of a hundred reads that must not wait so many would have to. Some of them say so, others read less than there is, or nothing, as
-    /// Linux 5.9 and 5.10 do.
+    /// Makes `percent` of the non-blocking reads find data that is not in memory. Some of them report that
+    /// they would block. Others return less data than there is, or none, as Linux 5.9 and 5.10 do.
     pub fn set_cold(&self, percent: u64) {
         self.lock().cold_percent = percent;
     }
 
-    /// Bytes in use.
+    /// Returns the number of bytes in use.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used_bytes()
     }
 
-    /// Counts since the disk was made.
+    /// Returns the counts since the disk was created.
     pub fn stats(&self) -> Stats {
         self.lock().stats
     }
 
-    /// Begins to record operations.
+    /// Starts recording operations.
     pub fn record(&self) {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// What was recorded since [`SimDisk::record`] or the last call.
+    /// Returns the operations recorded since [`SimDisk::record`] or the last call.
     pub fn take_recording(&self) -> Vec<Op> {
         self.lock().recording.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -121,14 +122,14 @@ impl SimDisk {
         self.lock().observer = Some(Arc::new(observer));
     }
 
-    /// What a file holds now.
+    /// Returns the current content of a file.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.lock();
         let inode = state.file(path).ok()?;
         Some(state.inodes[inode].current.clone())
     }
 
-    /// Changes a file behind everybody's back, durably: bit rot.
+    /// Changes a file without anyone noticing, durably: bit rot.
     pub fn damage(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.lock();
         if let Ok(inode) = state.file(path) {
@@ -139,7 +140,7 @@ impl SimDisk {
         }
     }
 
-    /// Asks the rules, carries `act` out, records.
+    /// Consults the rules, carries out `act`, and records the operation.
     fn perform<T>(&self, op: Op, act: impl FnOnce(&mut State, Verdict) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.lock();
         let verdict = state.faults.judge(op.kind, &op.path);

@@ -1,4 +1,4 @@
-//! Files and folders by their names.
+//! Looks up files and folders by their names.
 
 use std::ffi::OsStr;
 use std::io;
@@ -82,7 +82,7 @@ impl State {
         Ok(())
     }
 
-    /// Bytes that reachable files take.
+    /// Returns the number of bytes that reachable files take.
     pub(super) fn used_bytes(&self) -> u64 {
         let mut used = 0;
         let mut folders = vec![0];
@@ -97,7 +97,7 @@ impl State {
         used
     }
 
-    /// How many bytes can be written to a file from `position` on.
+    /// Returns how many bytes can be written to a file from `position` on.
     pub(super) fn room_for(&self, inode: usize, position: u64) -> u64 {
         let Some(space) = self.faults.space_bytes else { return u64::MAX };
         let free = space.saturating_sub(self.used_bytes());

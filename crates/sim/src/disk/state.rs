@@ -1,4 +1,4 @@
-//! What a disk holds, and what is known of its use.
+//! The content of a disk, and statistics of its use.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,33 +9,34 @@ use super::file::Inode;
 use super::folder::Folder;
 use crate::Rng;
 
-/// How much of what was not synced survives a crash.
+/// How much of the unsynced data survives a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashMode {
-    /// Nothing: the worst that can be promised against.
+    /// None of it: the worst case that must be survived.
     LoseAll,
-    /// Everything: a kill of the process, not of the machine. What was not synced may be lost with the power later.
+    /// All of it: the process is killed, but not the machine. A later power failure may still take the
+    /// unsynced data.
     KeepAll,
-    /// A random part.
+    /// A random part of it.
     Random,
 }
 
-/// One operation, as it was recorded after it was carried out.
+/// A recorded operation. It was recorded after it was carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What.
+    /// The kind of operation.
     pub kind: OpKind,
-    /// On which file or folder, by the name it was opened with.
+    /// The file or folder, by the name it was opened with.
     pub path: PathBuf,
-    /// Where; 0 if that means nothing.
+    /// The position in the file; 0 if the operation has none.
     pub position: u64,
-    /// How much; 0 if that means nothing.
+    /// The number of bytes; 0 if the operation has none.
     pub bytes: u64,
-    /// Whether it succeeded, as far as the caller knows.
+    /// Whether the operation succeeded, as far as the caller knows.
     pub ok: bool,
 }
 
-/// Counts of what was done.
+/// Counts of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Reads of files.
@@ -50,7 +51,7 @@ pub struct Stats {
     pub syncs: u64,
     /// Files opened or created.
     pub opens: u64,
-    /// Reads that were not to wait, and would have had to.
+    /// Non-blocking reads that would have had to wait.
     pub would_wait: u64,
 }
 
@@ -59,10 +60,10 @@ pub(super) type Observer = Arc<dyn Fn(&Op) + Send + Sync>;
 pub(super) struct State {
     pub(super) rng: Rng,
     pub(super) inodes: Vec<Inode>,
-    /// 0 is the root.
+    /// Folder 0 is the root.
     pub(super) folders: Vec<Folder>,
     pub(super) faults: Faults,
-    /// In so many of a hundred cases what is read is not in memory.
+    /// Percentage of non-blocking reads whose data is not in memory.
     pub(super) cold_percent: u64,
     pub(super) stats: Stats,
     pub(super) recording: Option<Vec<Op>>,
@@ -70,7 +71,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// How much of what is read is in memory.
+    /// Returns how many of the wanted bytes are in memory.
     pub(super) fn at_hand(&mut self, wanted: usize) -> io::Result<usize> {
         if self.cold_percent == 0 || !self.rng.percent(self.cold_percent) {
             return Ok(wanted);

@@ -1,4 +1,4 @@
-//! Leaders that are cut off soon after their election: who is next.
+//! State of the fault that cuts leaders off soon after their election.
 
 use tailrace_types::LeaderEpoch;
 
@@ -8,7 +8,7 @@ use crate::Rng;
 pub(super) struct Aim {
     pub(super) is_taken: bool,
     pub(super) epoch: LeaderEpoch,
-    /// Whom, and when.
+    /// The leader to cut off next, and the time in milliseconds.
     pub(super) next: Option<(u64, u64)>,
     pub(super) cut: Option<u64>,
     pub(super) made: usize,

@@ -1,5 +1,5 @@
-//! In some runs every leader is cut off soon after its election, and the one before comes back: what leads to entries of older terms that a
-//! majority has, and that are overwritten all the same.
+//! In some runs every leader is cut off soon after its election, and the one cut off before it is
+//! reconnected. This leads to entries of older terms that are on a majority and are still overwritten.
 
 use tailrace_replication::raft::Role;
 

@@ -1,5 +1,5 @@
-//! Somebody who asks leaders for barriers, also those that do not know yet that another one leads. When one passes, its leader must know
-//! all that anybody was told to be committed before.
+//! Asks leaders for barriers, including deposed leaders that do not know yet. When a barrier passes, its
+//! leader must know everything that any client was told to be committed before the barrier began.
 
 use tailrace_replication::raft::{Replica, Role};
 use tailrace_types::{HighWatermark, TimestampMs};
@@ -9,11 +9,11 @@ use super::options::Bug;
 use super::world::World;
 use crate::SimDisk;
 
-/// Milliseconds between two questions, on average.
+/// Milliseconds between two barriers, on average.
 const EVERY_MS: u64 = 100;
 
 impl World {
-    /// One millisecond of who asks.
+    /// Advances barriers by one millisecond.
     pub(super) fn run_barriers(&mut self) -> Result<(), String> {
         if !self.barriers.is_asked {
             return Ok(());

@@ -1,11 +1,12 @@
-//! Who asks leaders for barriers, and what he waits for.
+//! The state of the client that asks leaders for barriers.
 
 use tailrace_replication::raft::Barrier;
 use tailrace_types::Offset;
 
 use crate::Rng;
 
-/// Separates its choices from those of the rest of a run: a seed tells the same story with barriers as it did without.
+/// Separates the choices for barriers from the other choices of a run, so that a seed plays the same with and
+/// without barriers.
 const BARRIERS: u64 = 0x6261_7272_6965_7273;
 
 pub(super) struct Barriers {
@@ -18,7 +19,7 @@ pub(super) struct Barriers {
 pub(super) struct Pending {
     pub(super) node: u64,
     pub(super) barrier: Barrier,
-    /// One past the last record that was acknowledged when it began.
+    /// One past the last record that was acknowledged when the barrier began.
     pub(super) known: Offset,
 }
 

@@ -1,4 +1,4 @@
-//! What clients were told and saw, and whether that fits together.
+//! Records what clients were told and saw, and judges whether it is consistent.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use super::options::GroupReport;
 use super::upkeep::Cleanup;
 use crate::SimDisk;
 
-/// A batch as consumers know it: its producer, its sequence, and the checksum of its content.
+/// The identity of a batch for consumers: its producer, its sequence number, and the checksum of its content.
 type Identity = (i64, i32, u32);
 
-/// Different keys of one producer.
+/// Number of different keys of one producer.
 const KEYS: i32 = 7;
 
-/// The key of a producer's batch.
+/// Returns the key of a producer's batch.
 pub(super) fn key(producer: i64, sequence: i32) -> (i64, i32) {
     (producer, sequence % KEYS)
 }
@@ -25,13 +25,13 @@ pub(super) fn key(producer: i64, sequence: i32) -> (i64, i32) {
 pub(super) struct History {
     cleanup: Cleanup,
     acknowledged: BTreeMap<i64, Identity>,
-    /// What was read, by offset, with the epoch.
+    /// The batches that were read, by offset, each with its epoch.
     read: BTreeMap<i64, (Identity, i32)>,
     reads: u64,
     trace: u32,
-    /// The highest log start that was seen on any replica.
+    /// The highest log start seen on any replica.
     log_start: Offset,
-    /// The log starts at the end.
+    /// The replicas' log starts at the end of the run.
     last_log_starts: Vec<Offset>,
 }
 
@@ -56,7 +56,8 @@ impl History {
         }
     }
 
-    /// One past the last offset of which somebody was told that it is committed, or saw it. All batches here have one record.
+    /// Returns one past the last offset that some client saw, or was told to be committed. All batches here
+    /// have one record.
     pub(super) fn acknowledged_end(&self) -> Offset {
         let last = |offset: Option<&i64>| offset.map_or(0, |last| last + 1);
         let read = self.read.last_key_value().map(|(offset, _)| offset);
@@ -70,7 +71,8 @@ impl History {
         self.trace = crc32c::crc32c_append(self.trace, &line);
     }
 
-    /// Reads everything that is committed on one replica, or all that it holds.
+    /// Reads everything that is committed on one replica. With `too_far`, reads everything that the replica
+    /// holds.
     pub(super) fn read(&mut self, reader: &PartitionReader<SimDisk>, too_far: bool) -> Result<(), String> {
         self.log_start = self.log_start.max(reader.log_start());
         let committed = reader.high_watermark().offset();
@@ -94,7 +96,7 @@ impl History {
         Ok(())
     }
 
-    /// The end of a run, on one replica.
+    /// Judges one replica at the end of a run.
     pub(super) fn judge(&mut self, reader: &PartitionReader<SimDisk>) -> Result<(), String> {
         let held = self.batches(reader, reader.high_watermark().offset())?;
         self.judge_order(&held)?;
@@ -104,7 +106,8 @@ impl History {
         let newest: BTreeMap<(i64, i32), i64> =
             by_offset.iter().map(|(offset, identity)| (key(identity.0, identity.1), *offset)).collect();
         let start = reader.log_start().get();
-        // Below the log start it may be gone; with compaction, also if there is a later one of its key.
+        // Batches below the log start may be gone. With compaction, a batch may also be gone if its key has a
+        // later batch.
         let may_be_gone = |offset: i64, identity: &Identity| {
             let later = newest.get(&key(identity.0, identity.1)).is_some_and(|newest| *newest > offset);
             offset < start || (self.cleanup.compacts && !by_offset.contains_key(&offset) && later)
@@ -124,7 +127,8 @@ impl History {
         self.read(reader, false)
     }
 
-    /// Each producer's batches lie in its order, each once. What came first may be gone, and, with compaction, what lay in between.
+    /// Checks that each producer's batches are in order and occur once. The first batches may be gone, and
+    /// with compaction also some in between.
     fn judge_order(&self, held: &[(BatchHeader, Identity)]) -> Result<(), String> {
         let trimmed = self.cleanup.retains || self.cleanup.deletes;
         let mut last: BTreeMap<i64, i32> = BTreeMap::new();
@@ -143,7 +147,7 @@ impl History {
         Ok(())
     }
 
-    /// Retention leaves as much as it should, and nothing else moves the log start.
+    /// Checks that retention leaves as much as it should, and that nothing else moves the log start.
     fn judge_size(&self, reader: &PartitionReader<SimDisk>) -> Result<(), String> {
         let (start, bytes) = (reader.log_start(), reader.log().size_bytes());
         let Cleanup { retains, compacts, deletes } = self.cleanup;
@@ -157,7 +161,7 @@ impl History {
         Ok(())
     }
 
-    /// What was deleted once is deleted everywhere.
+    /// Checks that records that were deleted once are deleted on every replica.
     pub(super) fn judge_log_starts(&self) -> Result<(), String> {
         let behind = self.last_log_starts.iter().any(|start| *start != self.log_start);
         if behind && !self.cleanup.retains {
@@ -172,7 +176,7 @@ impl History {
         GroupReport { acknowledged, read: self.reads, counts, trace: self.trace }
     }
 
-    /// The batches with records below `upto`.
+    /// Returns the batches with records below `upto`.
     fn batches(
         &self,
         reader: &PartitionReader<SimDisk>,
@@ -184,7 +188,7 @@ impl History {
             let slice = match reader.log().read(at, upto, 1 << 20, true) {
                 Ok(Some(slice)) => slice,
                 Ok(None) => break,
-                // An index that made room for a checkpoint has to be built anew.
+                // An index that made room for a checkpoint must first be rebuilt.
                 Err(error) if error.is_no_space() => break,
                 Err(error) => return Err(error.to_string()),
             };

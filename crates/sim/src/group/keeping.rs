@@ -1,5 +1,5 @@
-//! What a server does for its replicas besides carrying messages: chunks of snapshots, retention, DeleteRecords, compaction. All of
-//! it takes time, and things happen meanwhile.
+//! What a server does for its replicas besides carrying messages: chunks of snapshots, retention,
+//! DeleteRecords, compaction. All of these take time, and other things happen meanwhile.
 
 use bytes::Bytes;
 use tailrace_replication::raft::{ChunkRequest, Replica, Role};
@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// One millisecond of one node that runs.
+    /// Advances the upkeep of one running node by one millisecond.
     pub(super) fn keep_up(&mut self, id: u64) -> Result<(), String> {
         let (now, now_ms, cleanup) = (self.now(), self.now_ms, self.cleanup);
         let draws = [self.rng.below(100), self.rng.below(200), self.rng.below(300)];
@@ -64,7 +64,7 @@ impl World {
         Ok(())
     }
 
-    /// Power fails in the middle of something: from some moment on nothing gets onto the disk.
+    /// Makes the power fail in the middle of an operation: from some moment on nothing reaches the disk.
     pub(super) fn kill_slowly(&mut self, id: u64) {
         self.count("power failed within a step");
         let after = self.rng.below(40);

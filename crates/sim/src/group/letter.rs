@@ -1,9 +1,9 @@
-//! What replicas send each other.
+//! The messages that replicas send each other.
 
 use bytes::Bytes;
 use tailrace_replication::raft::ChunkRequest;
 
-/// What goes over the network.
+/// A message on the network.
 #[derive(Clone)]
 pub(super) enum Letter {
     Raft(Bytes),

@@ -1,5 +1,5 @@
-//! One replicated partition: shipped replicas on simulated disks, a simulated network, idempotent producers, and faults, all
-//! from one seed.
+//! One replicated partition: shipped replicas on simulated disks, a simulated network, idempotent producers,
+//! and faults, all from one seed.
 //!
 //! [`run`] lets the faults rage, then ends them, waits until the replicas agree, and judges what was seen.
 
@@ -31,10 +31,10 @@ use crate::network::{Traffic, Weather};
 use crate::{CrashMode, Failure, SimDisk, tables};
 
 const TICK_MS: u64 = 10;
-/// By then the replicas must agree once the faults have ended.
+/// After the faults have ended, the replicas must agree within this time.
 const SETTLE_MS: u64 = 30_000;
 
-/// What goes wrong, for people.
+/// The faults, described for people.
 const TROUBLES: [&str; 14] = [
     "crash",
     "crash",
@@ -51,7 +51,7 @@ const TROUBLES: [&str; 14] = [
     "power fails within a step",
     "leadership moves",
 ];
-/// What must have happened somewhere in a campaign of some length.
+/// Events that must occur in a campaign of sufficient length.
 pub const RARE: [&str; 29] = [
     "barrier fell",
     "barrier passed",
@@ -87,7 +87,7 @@ pub const RARE: [&str; 29] = [
 /// Runs one seed.
 ///
 /// # Errors
-/// What should not have happened, and the faults until then.
+/// The anomaly that was found, and the faults up to then.
 pub fn run(options: GroupOptions) -> Result<GroupReport, Failure> {
     let storm_ms = options.storm_ms;
     let bare = |anomaly| Failure { anomaly, faults: Vec::new() };
@@ -118,7 +118,7 @@ fn live(world: &mut World, storm_ms: u64) -> Result<(), String> {
 }
 
 impl World {
-    /// One millisecond.
+    /// Advances the world by one millisecond.
     fn step(&mut self) -> Result<(), String> {
         self.now_ms += 1;
         while let Some((_, to, letter)) = self.network.arrived(self.now_ms) {
@@ -166,7 +166,7 @@ impl World {
         let Some(replica) = node.replica.as_mut().filter(|_| node.paused_until_ms <= now_ms) else {
             return Ok(());
         };
-        // Each node's clock ticks a little beside those of the others.
+        // Each node's clock ticks slightly apart from the others.
         if (now_ms + id * 3).is_multiple_of(TICK_MS) {
             replica.tick(now);
         }
@@ -193,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// A halted replica is opened anew, as a server would after its disk is well again.
+    /// Reopens a halted replica, as a server would once its disk works again.
     fn halted(&mut self, id: u64, reason: &str) -> Result<(), String> {
         if reason.contains("under a new id") {
             return Err(format!("replica {id}: {reason}"));
@@ -204,7 +204,7 @@ impl World {
         Ok(())
     }
 
-    /// Something bad, now and then.
+    /// Injects a fault now and then.
     fn trouble(&mut self) -> Result<(), String> {
         if self.now_ms < self.trouble_at_ms {
             return Ok(());
@@ -278,7 +278,8 @@ impl World {
         Ok(())
     }
 
-    /// A node is gone, disk and all. One at a time: with two of three nothing could be done.
+    /// A node is lost together with its disk. This happens to one node at a time: with two of three lost,
+    /// nothing could be done.
     fn lose_node(&mut self, old: u64) -> Result<(), String> {
         if self.replacement.is_some() || self.nodes.len() as u64 != REPLICAS {
             return Ok(());
@@ -292,10 +293,11 @@ impl World {
         self.add_node(new)
     }
 
-    /// What an operator does about it: a learner, then a voter, then the old one is removed. Each step again until it is done.
+    /// Replaces a lost node as an operator would: adds a learner, promotes it to voter, then removes the old
+    /// replica. Each step is repeated until it is done.
     ///
-    /// Done means that all have applied it: replicas count by the members before until they know that the change is committed,
-    /// and another loss meanwhile may be one too many.
+    /// The replacement is done once every replica has applied it. Until replicas know that the change is
+    /// committed, they count by the old members, and another loss in that time may be one too many.
     fn replace(&mut self) {
         let Some(Replacement { old, new }) = self.replacement else { return };
         let (now, now_ms) = (self.now(), self.now_ms);
@@ -324,7 +326,7 @@ impl World {
             (true, _) | (false, true) => return,
             (false, false) => MemberChange::AddLearner(new),
         };
-        // Refused: again in a moment.
+        // If the change is refused, the next round tries again.
         let _ = leader.change_members(change, now);
     }
 
@@ -342,7 +344,7 @@ impl World {
     fn calm(&mut self) -> Result<(), String> {
         self.network.mend();
         self.network.set_weather(Weather::FINE);
-        // Disks that are failing have failed.
+        // Crash nodes whose disks are fading.
         let dying = self.nodes.iter().filter(|(_, node)| node.upkeep.is_dying);
         let dying: Vec<u64> = dying.map(|(id, _)| *id).collect();
         dying.into_iter().for_each(|id| self.crash(id, CrashMode::Random));
@@ -368,7 +370,7 @@ impl World {
         }
     }
 
-    /// A consumer reads a little from some replica.
+    /// Lets a consumer read a little from some replica.
     fn run_consumer(&mut self) -> Result<(), String> {
         if !self.rng.percent(10) {
             return Ok(());
@@ -382,7 +384,8 @@ impl World {
         self.history.read(&replica.reader(), too_far)
     }
 
-    /// All are up, somebody leads, nobody waits, and everything is committed everywhere.
+    /// Reports whether all replicas run, one leads, no producer waits, and everything is committed
+    /// everywhere.
     fn has_settled(&self) -> bool {
         let replicas: Vec<_> = self.nodes.values().filter_map(|node| node.replica.as_ref()).collect();
         let Some(first) = replicas.first() else { return false };
@@ -417,7 +420,8 @@ impl World {
         self.nodes.iter().map(describe).collect::<Vec<_>>().join("; ")
     }
 
-    /// A table that is read again from a compacted log lacks what is gone there.
+    /// A table that is rebuilt from a compacted log lacks what compaction removed, so compacted logs are not
+    /// judged.
     fn judge_tables(&self) -> Result<(), String> {
         let replicas = || self.nodes.iter().filter_map(|(id, node)| Some((*id, node.replica.as_ref()?)));
         let from = replicas().map(|(_, replica)| replica.reader().log_start()).max();

@@ -1,4 +1,4 @@
-//! What a run is told, and what it tells.
+//! The options and the report of a run.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use tailrace_replication::raft::DeliberateBug;
 
 use crate::Mask;
 
-/// How many replicas there are.
+/// The number of replicas.
 pub(super) const REPLICAS: u64 = 3;
 
-/// How a run is set up.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
-    /// Everything follows from it.
+    /// The seed that everything follows from.
     pub seed: u64,
     /// How long the faults rage, in milliseconds of simulated time.
     pub storm_ms: u64,
-    /// What is done wrong on purpose.
+    /// A deliberate bug.
     pub bug: Option<Bug>,
-    /// Which faults are left out.
+    /// The faults that are left out.
     pub mask: Mask,
 }
 
-/// A fault of the cluster's own that a run must notice.
+/// A bug of the simulated cluster that a run must notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Disks say that they synced, and did not: as if acknowledged before the sync.
+    /// Disks report a sync that they did not do, as if the leader acknowledged before the sync.
     AcknowledgeBeforeSync,
     /// A replica that lost its disk comes back under its old id.
     ReuseReplicaId,
-    /// A consumer reads what its replica holds, committed or not.
+    /// A consumer reads everything that its replica holds, committed or not.
     ReadUncommitted,
-    /// A producer takes what a leader appended for committed.
+    /// A producer treats everything that a leader appended as committed.
     AcknowledgeOnAppend,
-    /// A leader takes its word for it that it leads.
+    /// A leader's barrier passes without confirmation by a majority.
     BarrierWithoutMajority,
-    /// The replicas' own.
+    /// A bug in the replicas themselves.
     Replicas(DeliberateBug),
 }
 
-/// What a run has seen and done.
+/// What happened in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupReport {
     /// Batches that were acknowledged as committed.
@@ -48,6 +48,6 @@ pub struct GroupReport {
     pub read: u64,
     /// How often each fault and each rare state happened.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Checksum of all that happened, in order: two runs of one seed have the same.
+    /// Checksum of everything that happened, in order. Two runs of one seed have the same.
     pub trace: u32,
 }

@@ -1,4 +1,4 @@
-//! An idempotent producer that sends one batch at a time, and sends it again until it is committed.
+//! An idempotent producer that sends one batch at a time, and resends it until it is committed.
 
 use bytes::Bytes;
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};
@@ -10,7 +10,7 @@ use super::history::{History, key};
 use super::options::REPLICAS;
 use crate::{Rng, SimDisk};
 
-/// Without an answer for that long it asks another node.
+/// Without an answer for this long, it asks another node.
 const PATIENCE_MS: u64 = 300;
 
 pub(super) struct Producer {
@@ -36,7 +36,7 @@ impl Producer {
         Self { id, rng, sequence: 0, target, waiting: None, unanswered: None, stopping: false, retries: 0 }
     }
 
-    /// The node that it believes to lead; one of `nodes`.
+    /// Returns the node that it believes to be the leader, which is one of `nodes`.
     pub(super) fn target(&mut self, nodes: &[u64]) -> u64 {
         if !nodes.contains(&self.target) {
             self.target = nodes.iter().copied().find(|node| *node > self.target).unwrap_or(nodes[0]);
@@ -44,7 +44,7 @@ impl Producer {
         self.target
     }
 
-    /// Begins nothing new.
+    /// Stops sending new batches.
     pub(super) fn stop(&mut self) {
         self.stopping = true;
     }
@@ -117,7 +117,8 @@ impl Producer {
         self.target += 1;
     }
 
-    /// Its content follows from producer and sequence, so that no two batches are alike.
+    /// Builds the next batch. Its content follows from the producer and the sequence number, so no two
+    /// batches are alike.
     fn batch(&mut self) -> Bytes {
         let mut builder = BatchBuilder::new(BatchOptions {
             producer_id: ProducerId(self.id),
@@ -128,7 +129,7 @@ impl Producer {
         let mut value = format!("{}:{}:", self.id, self.sequence).into_bytes();
         let filler = self.rng.below(200) as usize;
         value.extend(self.rng.bytes(filler));
-        // One record of such a size always fits.
+        // A single record of this size always fits.
         let key = key(self.id, self.sequence);
         let _ = builder.push(TimestampMs(1), Some(format!("{key:?}").as_bytes()), Some(&value), &[]);
         builder.build()

@@ -1,4 +1,4 @@
-//! What is under way beside a replica: chunks of snapshots, trims, rounds of compaction.
+//! Work in progress besides a replica: chunks of snapshots, trims, rounds of compaction.
 
 use bytes::BytesMut;
 use tailrace_log::{Compaction, HashSecret, KeyMap, LogConfig, LogError, Trim, Unhurried};
@@ -9,12 +9,12 @@ use tailrace_types::TimestampMs;
 use super::letter::Letter;
 use crate::{Rng, SimDisk};
 
-/// Without an answer for that long a chunk is asked for again.
+/// Without an answer for this long, the chunk is requested again.
 const PATIENCE_MS: u64 = 80;
 const RETENTION_BYTES: u64 = 6000;
 const KEYS_BYTES: usize = 1 << 16;
 
-/// How a topic is kept small.
+/// The cleanup settings of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cleanup {
     pub(super) retains: bool,
@@ -46,16 +46,16 @@ impl Cleanup {
     }
 }
 
-/// What is under way beside a node's replica.
+/// Work in progress besides a node's replica.
 #[derive(Default)]
 pub(super) struct Upkeep {
     pub(super) asked: Option<(ChunkRequest, u64)>,
-    /// Chunks that are read, and when that ends.
+    /// Chunks that are being read, and when each read ends.
     pub(super) reading: Vec<(u64, ChunkRequest, ChunkReader<SimDisk>)>,
-    /// A trim that is carried out, and when.
+    /// A trim that is being carried out, and when it ends.
     pub(super) trim: Option<(u64, Trim<SimDisk>)>,
     pub(super) round: Option<Round>,
-    /// Everything written fails from some moment on.
+    /// From some moment on, every write fails.
     pub(super) is_dying: bool,
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Round {
 }
 
 impl Upkeep {
-    /// Asks for the chunk that the replica wants, again if there was no answer.
+    /// Requests the chunk that the replica wants. Repeats the request if there was no answer.
     pub(super) fn ask(&mut self, replica: &Replica<SimDisk>, now_ms: u64) -> Vec<(u64, Letter)> {
         let Some(request) = replica.wanted_chunk() else {
             self.asked = None;
@@ -94,7 +94,7 @@ impl Upkeep {
         }
     }
 
-    /// Begins a round of compaction, or carries it on by one piece.
+    /// Starts a round of compaction, or continues it by one step.
     pub(super) fn compact(
         &mut self,
         replica: &mut Replica<SimDisk>,

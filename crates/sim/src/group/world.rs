@@ -1,4 +1,4 @@
-//! The replicas, their disks and network, and who uses them.
+//! The replicas, their disks and network, and their clients.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ const STORM: Weather = Weather {
     late_percent: 0,
     late_ms_max: 0,
 };
-/// A node is gone for good and another one takes its place.
+/// The replacement of a node that is gone for good.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replacement {
     pub(super) old: u64,
@@ -42,7 +42,7 @@ pub(super) struct Replacement {
 pub(super) struct Node {
     pub(super) disk: SimDisk,
     pub(super) replica: Option<Replica<SimDisk>>,
-    /// A sync that is under way, and when it ends.
+    /// The sync in progress, and when it ends.
     pub(super) sync: Option<(u64, SyncTicket<SimDisk>)>,
     pub(super) up_again_ms: u64,
     pub(super) paused_until_ms: u64,
@@ -67,7 +67,7 @@ pub(super) struct World {
     pub(super) mask: Mask,
     pub(super) aim: Aim,
     pub(super) barriers: Barriers,
-    /// Faults so far, also those left out.
+    /// The number of faults so far, including those left out.
     pub(super) troubles: usize,
     pub(super) injected: Vec<(usize, String)>,
 }
@@ -150,7 +150,7 @@ impl World {
         };
         let config = self.cleanup.config();
         let (folder, identity) = (Path::new("/data/t-0"), identity()?);
-        // As a node does before it reads anything.
+        // Sync the file system first, as a node does before it reads anything.
         let synced = node.disk.sync_fs(folder).map_err(|error| LogError::io("sync", folder, error));
         let opened =
             synced.and_then(|()| Replica::open(&store, folder, &identity, config, STRICT, options, now));
@@ -162,7 +162,7 @@ impl World {
                 node.replica = Some(replica);
                 Ok(())
             }
-            // Recovery has to write, too. Once more when there may be room.
+            // Recovery must write, too. Try again when there may be space.
             Err(error) if error.is_no_space() => {
                 node.up_again_ms = now.0 as u64 + 100;
                 self.count("no room to open");
@@ -172,7 +172,7 @@ impl World {
         }
     }
 
-    /// Ends a node. What it had not synced may be gone.
+    /// Ends a node. It may lose what was not synced.
     pub(super) fn crash(&mut self, id: u64, mode: CrashMode) {
         let up_again = self.now_ms + self.rng.between(20, 1500);
         let Some(node) = self.nodes.get_mut(&id) else { return };

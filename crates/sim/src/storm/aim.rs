@@ -1,6 +1,7 @@
-//! Faults that meet what is rare. In some runs leaders are cut off soon after their election, for about as long as the next one takes:
-//! what one has begun, others end or overwrite. In some runs coordinators of transactions move while one of their links is slow: what
-//! they have begun arrives after others have gone on. In some runs connections are reset all the time.
+//! Faults that depend on rare events. In some runs leaders are cut off soon after their election, for about
+//! as long as the next election takes, so that other leaders finish or overwrite what one has begun. In some
+//! runs coordinators of transactions move while one of their links is slow, so that what they have begun
+//! arrives after their successors have gone on. In some runs connections are reset all the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,41 +17,41 @@ use super::site::{
 use crate::computer::Computer;
 use crate::rng::Rng;
 
-/// In so many runs leaders are cut off.
+/// Percentage of runs in which leaders are cut off.
 const RUNS_PERCENT: u64 = 25;
 
-/// So many elections are followed by a cut.
+/// Percentage of elections that are followed by a cut.
 const ELECTIONS_PERCENT: u64 = 20;
 
-/// How long after its election a leader is cut off, at most.
+/// Longest time between an election and the cut of the leader.
 const AFTER_MS: u64 = 60;
 
-/// For how long.
+/// How long the cut lasts.
 const LASTS_MS: (u64, u64) = (200, 700);
 
-/// Topics of which the leaders of partition 0 are watched.
+/// The topics whose leaders of partition 0 are watched.
 const WATCHED: [&str; 6] =
     [TOPIC, DATA_TOPIC, OUT_TOPIC, INTERNAL_TOPICS[0], INTERNAL_TOPICS[1], INTERNAL_TOPICS[2]];
 
-/// Between two moves of a coordinator.
+/// Time between two moves of a coordinator.
 const MOVES_EVERY_MS: (u64, u64) = (500, 1_500);
 
-/// How much slower the link of one that is about to move is.
+/// How much slower the link of a coordinator becomes that is about to move.
 const SLOWER_MS: (u64, u64) = (250, 900);
 
-/// How long it is slow, and how long the coordinator waits for a transaction that ends.
+/// How long the link is slow, and how long the coordinator waits for a transaction that is ending.
 const HANDOVER_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// Between two resets.
+/// Time between two resets.
 const RESETS_EVERY_MS: (u64, u64) = (20, 200);
 
 pub(super) struct Aim {
     rng: Rng,
-    /// The newest epoch that some node knows of, of each topic. `None`: nobody is cut off.
+    /// The newest epoch of each topic that any node knows. `None` if no leaders are cut off.
     epochs: Option<BTreeMap<&'static str, LeaderEpoch>>,
-    /// When the next coordinator moves. `None`: none does.
+    /// When the next coordinator moves. `None` if none does.
     moves_at: Option<Duration>,
-    /// When the next connection is reset, beside those of the schedule. `None`: none is.
+    /// When the next connection is reset, besides those of the schedule. `None` if none is.
     resets_at: Option<Duration>,
 }
 
@@ -62,7 +63,7 @@ impl Aim {
         Self { rng, epochs, moves_at, resets_at }
     }
 
-    /// What is to go wrong because of what has happened.
+    /// Returns the faults to inject because of what has happened.
     pub(super) fn take(&mut self, site: &Site) -> Vec<Fault> {
         let mut faults = self.cuts(site);
         faults.extend(self.moves(site).into_iter().flatten());
@@ -70,7 +71,7 @@ impl Aim {
         faults
     }
 
-    /// Leaders that were elected since the last look are cut off.
+    /// Cuts off leaders that were elected since the last call.
     fn cuts(&mut self, site: &Site) -> Vec<Fault> {
         let (now, mut cuts) = (site.universe.now(), Vec::new());
         let Some(epochs) = &mut self.epochs else { return cuts };
@@ -92,7 +93,7 @@ impl Aim {
         cuts
     }
 
-    /// A connection between two nodes, or to a client.
+    /// Resets a connection between two nodes, or between a node and a client.
     fn reset(&mut self, site: &Site) -> Option<Fault> {
         let now = site.universe.now();
         if self.resets_at? > now {
@@ -102,13 +103,13 @@ impl Aim {
             Some(now + Duration::from_millis(self.rng.between(RESETS_EVERY_MS.0, RESETS_EVERY_MS.1)));
         let nodes = site.computers.len() as u64;
         let one = usize::try_from(self.rng.below(nodes)).ok()?;
-        // Clients come behind the others.
+        // The index of the clients follows those of the nodes.
         let other = usize::try_from(if self.rng.percent(50) { nodes } else { self.rng.below(nodes) }).ok()?;
         let what = What::Reset { one, other, choice: self.rng.next_u64() };
         Some(Fault { at: now, what, lasts: Duration::ZERO })
     }
 
-    /// A coordinator of transactions moves to a node, and does not reach another one in time.
+    /// Moves a coordinator of transactions to another node while its link to a third one is slow.
     fn moves(&mut self, site: &Site) -> Option<[Fault; 2]> {
         let now = site.universe.now();
         if self.moves_at? > now {
@@ -118,7 +119,7 @@ impl Aim {
             Some(now + Duration::from_millis(self.rng.between(MOVES_EVERY_MS.0, MOVES_EVERY_MS.1)));
         let partition = i32::try_from(self.rng.below(INTERNAL_PARTITIONS.unsigned_abs().into())).ok()?;
         let from = leader_on(site, TRANSACTION_STATE_TOPIC, partition)?;
-        // To one that takes markers.
+        // The slow link leads to a node that receives markers.
         let others: Vec<usize> = (0..site.computers.len()).filter(|other| *other != from).collect();
         let data = 0..i32::try_from(DATA_PARTITIONS).ok()?;
         let leaders: Vec<usize> =
@@ -133,7 +134,7 @@ impl Aim {
     }
 }
 
-/// The computer whose node leads a partition, as that says.
+/// Returns the computer whose node believes that it leads a partition.
 fn leader_on(site: &Site, topic: &str, partition: i32) -> Option<usize> {
     let leads = |computer: &Computer| {
         let node = computer.node()?;

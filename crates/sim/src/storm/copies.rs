@@ -1,11 +1,12 @@
-//! What the processor did with its position, as a history that judges of others read: adya, a port of Jepsen's Elle.
+//! What the processor did with its position, as a history that other projects' checkers read: adya, a port of
+//! Jepsen's Elle.
 //!
-//! The position is a register. A transaction reads it (where its records begin) and writes it (where they end): if the history is
-//! strictly serializable, each record was copied once.
+//! The position is a register. A transaction reads it (where its records start) and writes it (where they
+//! end). If the history is strictly serializable, each record was copied once.
 
 use std::fmt::Write as _;
 
-/// One transaction, by a clock that counts events.
+/// One transaction, timed by a clock that counts events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Copied {
     began: u64,
@@ -28,26 +29,27 @@ impl Copies {
         self.clock
     }
 
-    /// A transaction begins that copies what lies between two offsets.
+    /// Records the start of a transaction that copies the records between two offsets.
     pub(super) fn begin(&mut self, from: i64, next: i64) {
         let began = self.tick();
         self.all.push(Copied { began, committed: None, from, next });
     }
 
-    /// It was committed.
+    /// Records that the transaction was committed.
     pub(super) fn committed(&mut self) {
         let now = self.tick();
         self.all.last_mut().expect("it has begun").committed = Some(now);
     }
 
-    /// The processor begins again, from where its group says. What was not committed is left out: another one writes the same.
+    /// Records that the processor starts again at the position of its group. If the last transaction was not
+    /// committed, it is left out, because another one writes the same.
     pub(super) fn resume(&mut self, position: i64) {
         if self.all.last().is_some_and(|last| last.committed.is_none() && last.next > position) {
             self.all.pop();
         }
     }
 
-    /// The history as elle-cli takes it: an operation on each line.
+    /// Returns the history in the format of elle-cli, one operation per line.
     pub fn lines(&self) -> String {
         let mut operations = Vec::new();
         let mut process = 0;
@@ -61,7 +63,7 @@ impl Copies {
                 Some(at) => operations.push((*at, line("ok", &read))),
                 None => {
                     operations.push((u64::MAX, line("info", &read)));
-                    // Who does not know is not heard of again.
+                    // A process that does not know the outcome sends nothing more.
                     process += 1;
                 }
             }

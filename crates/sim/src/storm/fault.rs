@@ -1,4 +1,4 @@
-//! What can go wrong, and how likely it is.
+//! The kinds of faults, and how likely each is.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use super::site::Site;
 use crate::disk::{CrashMode, Effect, OpKind, Rule};
 use crate::rng::Rng;
 
-/// A disk that is nearly full has so many bytes left, at most.
+/// A nearly full disk has at most this many bytes left.
 const LEFT_BYTES: u64 = 20_000;
 
-/// By so many milliseconds a link is slower. An election takes a second or two.
+/// How many milliseconds slower a link becomes. An election takes a second or two.
 const SLOWER_MS: [u64; 4] = [5, 20, 80, 300];
 
-/// Hours by which a clock is wrong, either way: producers are forgotten after a day.
+/// By how many hours a clock may be wrong, either way. Producers are forgotten after a day.
 const HOURS: u64 = 11;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub(super) enum What {
     CrashOfAll {
         mode: CrashMode,
     },
-    /// From some operation on nothing gets onto a disk, and then there is no power.
+    /// From some operation on nothing reaches the disk. Then the power fails.
     PowerFails {
         computer: usize,
         after: u64,
     },
-    /// A node is stopped in order.
+    /// A node is stopped in an orderly way.
     Stop {
         computer: usize,
     },
@@ -38,7 +38,7 @@ pub(super) enum What {
         to: usize,
         is_both: bool,
     },
-    /// A leader and all others do not hear of each other.
+    /// A leader and all others cannot reach each other.
     CutOff {
         computer: usize,
     },
@@ -47,13 +47,13 @@ pub(super) enum What {
         other: usize,
         choice: u64,
     },
-    /// What two computers send each other is under way for longer.
+    /// Messages between two computers take longer.
     Slow {
         one: usize,
         other: usize,
         ms: u64,
     },
-    /// A coordinator of transactions hands over to that of another node while it ends one.
+    /// A coordinator of transactions hands over to another node while it ends a transaction.
     Move {
         from: usize,
         to: usize,
@@ -61,7 +61,7 @@ pub(super) enum What {
     Pause {
         computer: usize,
     },
-    /// Some of the tasks and threads of a node have no turn.
+    /// Some tasks and threads of a node get no turn.
     Starve {
         computer: usize,
         choice: u64,
@@ -79,7 +79,7 @@ pub(super) enum What {
         computer: usize,
         rule: Rule,
     },
-    /// What harms a copy for good.
+    /// Permanent damage to a copy.
     Harm {
         computer: usize,
         harm: Harm,
@@ -92,11 +92,11 @@ pub(super) enum Harm {
     DiskLost,
     /// A few bits of some file change.
     BitRot,
-    /// A write lands elsewhere in its file.
+    /// A write goes to another place in its file.
     Misdirected(Rule),
 }
 
-/// What a fault takes for good of what was acknowledged.
+/// How much of the acknowledged data a fault may destroy for good.
 pub(super) enum Takes {
     Nothing,
     OneCopy,
@@ -107,7 +107,7 @@ pub(super) enum Takes {
 pub(super) struct Fault {
     pub(super) at: Duration,
     pub(super) what: What,
-    /// What it takes away comes back after so long.
+    /// The effect of the fault ends after this time.
     pub(super) lasts: Duration,
 }
 
@@ -115,7 +115,7 @@ impl What {
     pub(super) fn any(rng: &mut Rng, computers: usize) -> Self {
         let mut one = || usize::try_from(rng.below(computers as u64)).expect("there are few");
         let (computer, other) = (one(), one());
-        // The computer of the clients comes behind the others.
+        // The computer of the clients follows the others.
         let beside = usize::try_from(rng.below(computers as u64 + 1)).expect("there are few");
         match rng.below(100) {
             0..10 => Self::Crash { computer, mode: CrashMode::Random },
@@ -148,10 +148,10 @@ impl What {
         }
     }
 
-    /// What it takes for good of what was acknowledged.
+    /// Returns how much of the acknowledged data the fault may destroy for good.
     pub(super) fn takes(&self, site: &Site) -> Takes {
         match self {
-            // Until its power is gone a computer may be the only one beside the leader that has a record.
+            // Until its power fails, the computer may be the only one besides the leader that has a record.
             Self::CrashOfAll { .. } | Self::PowerFails { .. } if site.habits.relaxes_old => Takes::All,
             Self::Crash { mode: CrashMode::LoseAll | CrashMode::Random, .. } if site.habits.relaxes_old => {
                 Takes::OneCopy
@@ -193,7 +193,7 @@ fn errors(rng: &mut Rng) -> Rule {
     Rule { kind, path_ends: String::new(), after: rng.below(20), times: 1 + rng.below(3), effect }
 }
 
-/// A write of so many lands elsewhere in its file.
+/// A rule that makes one write go to another place in its file.
 fn misdirected(rng: &mut Rng) -> Rule {
     let ends = [".log", ".log", ".index", "entries"];
     let path_ends = ends[usize::try_from(rng.below(ends.len() as u64)).expect("there are few")].to_owned();

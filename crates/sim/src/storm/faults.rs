@@ -1,4 +1,4 @@
-//! What goes wrong, and when: a schedule that follows from the seed alone.
+//! The schedule of faults, which follows from the seed alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,39 +16,39 @@ use crate::disk::{CrashMode, Rule, SimDisk};
 use crate::mask::{AIMED_FROM, Mask};
 use crate::rng::Rng;
 
-/// Most time between two faults.
+/// Shortest and longest time between two faults.
 const BETWEEN_MS: (u64, u64) = (1, 800);
 
 /// How long a fault lasts.
 const LASTS_MS: (u64, u64) = (10, 3_000);
 
-/// How many copies are harmed after the other faults have ended, at most.
+/// At most this many copies are harmed after the other faults have ended.
 const HARMS_AT_THE_END: usize = 2;
 
-/// What comes back, and when.
+/// What is mended when a fault ends.
 #[derive(Debug)]
 enum Mend {
     Cut(u8, u8),
     Slow(u8, u8),
     Boot(usize),
     Space(usize),
-    /// Its disk is fine again, and somebody has started its node again.
+    /// The disk works again, and someone restarts the node.
     Restart(usize),
-    /// Its disk takes nothing any more, and then its power is gone.
+    /// The disk has stopped accepting writes, and now the power fails.
     Power(usize),
 }
 
-/// The schedule of a run, and how far it has come.
+/// The schedule of a run, and its progress.
 pub(super) struct Faults {
     left: Vec<(usize, Fault)>,
     mends: Vec<(Duration, Mend)>,
-    /// Computers that are off.
+    /// Computers that are switched off.
     off: BTreeSet<usize>,
-    /// Harm that waits until everything is whole: with two copies of three gone nothing is promised.
+    /// Harm that waits until everything is whole. With two copies of three gone, nothing is promised.
     postponed: Vec<(usize, Fault)>,
     operators: Operators,
     aim: Aim,
-    /// How often it was aimed.
+    /// Number of aimed faults so far.
     aimed: usize,
     mask: Mask,
     rng: Rng,
@@ -57,7 +57,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// From `begin` to `end`; without those that `mask` leaves out.
+    /// Draws the faults from `begin` to `end`, without those that `mask` leaves out.
     pub(super) fn new(mut rng: Rng, site: &Site, begin: Duration, end: Duration, mask: &Mask) -> Self {
         let (mut left, mut at, computers) = (Vec::new(), begin, site.computers.len());
         loop {
@@ -70,7 +70,7 @@ impl Faults {
             left.push(Fault { at, what, lasts });
         }
         let numbered = left.into_iter().enumerate().filter(|(number, _)| !mask.leaves_out(*number));
-        // The next one is the last of the list.
+        // Reversed, so that the next one is the last of the list.
         let mut left: Vec<_> = numbered.collect();
         left.reverse();
         Self {
@@ -88,17 +88,17 @@ impl Faults {
         }
     }
 
-    /// What went wrong so far, with its number.
+    /// Returns the faults so far, with their numbers.
     pub(super) fn told(&self) -> Vec<(usize, String)> {
         self.told.clone()
     }
 
-    /// How often what went wrong.
+    /// Returns how often each fault happened.
     pub(super) fn counts(&self) -> BTreeMap<&'static str, u64> {
         self.counts.clone()
     }
 
-    /// Mends what is due, and strikes with what is.
+    /// Mends what is due, and injects the faults that are due.
     pub(super) fn strike(&mut self, site: &mut Site) {
         let now = site.universe.now();
         self.mend(site, now);
@@ -107,7 +107,7 @@ impl Faults {
             let Some((number, fault)) = self.left.pop() else { return };
             match fault.what.takes(site) {
                 Takes::Nothing => self.begin(site, number, &fault, now),
-                // A cluster of one node has nothing else.
+                // A cluster of one node has no other copy.
                 Takes::OneCopy if site.computers.len() > 1 => self.postponed.push((number, fault)),
                 Takes::OneCopy | Takes::All => {}
             }
@@ -117,7 +117,7 @@ impl Faults {
         }
     }
 
-    /// What is to go wrong because of what has happened comes beside what the schedule says.
+    /// Adds the faults that depend on what has happened to those of the schedule.
     fn aim(&mut self, site: &Site) {
         for fault in self.aim.take(site) {
             let number = AIMED_FROM + self.aimed;
@@ -130,7 +130,7 @@ impl Faults {
         }
     }
 
-    /// Harms one copy, if there is harm left to do. All of them have to be whole.
+    /// Harms one copy. Returns false if there is no harm left to do. All copies must be whole.
     pub(super) fn harm(&mut self, site: &mut Site) -> bool {
         if self.postponed.is_empty() {
             return false;
@@ -141,15 +141,16 @@ impl Faults {
         true
     }
 
-    /// Mends what is due. True once everything is mended, and the nodes tell that all copies are whole.
+    /// Mends what is due. Returns true once everything is mended, and the nodes report that all copies are
+    /// whole.
     pub(super) fn are_mended(&mut self, site: &mut Site) -> bool {
         let now = site.universe.now();
         self.mend(site, now);
         self.mends.is_empty() && self.is_all_whole(site)
     }
 
-    /// What the nodes tell; and where a loss of power takes what only some copies have, no copy may lag at all. `/clusterz` calls one that
-    /// lags for a moment whole, as Kafka does.
+    /// Asks what the nodes report. If a power failure destroys what only some copies have, no copy may lag at
+    /// all. For a short lag, `/clusterz` still reports a copy as whole, as Kafka does.
     fn is_all_whole(&mut self, site: &Site) -> bool {
         self.operators.see_all_whole(site)
             && (!site.habits.relaxes_old || judge::are_old_copies_complete(&site.computers))
@@ -261,7 +262,7 @@ impl Faults {
                     site.boot(computer);
                 }
                 Mend::Space(computer) => site.computers[computer].disk().set_space(None),
-                // One that is off starts by itself.
+                // The node of a computer that is off is started separately.
                 Mend::Restart(computer) | Mend::Power(computer) if self.off.contains(&computer) => {
                     site.computers[computer].disk().clear_rules();
                 }
@@ -277,12 +278,13 @@ impl Faults {
         }
     }
 
-    /// Mends all but harm.
+    /// Mends everything except harm.
     pub(super) fn end(&mut self, site: &mut Site) {
         self.left.clear();
         self.postponed.truncate(HARMS_AT_THE_END);
         self.mend(site, Duration::MAX);
-        // A disk that was full when its computer crashed is so still; and a batch from the future is refused.
+        // A disk that was full when its computer crashed is still full, and a batch from the future would be
+        // refused.
         for computer in &site.computers {
             computer.disk().set_space(None);
             computer.machine().set_clock_error(0);
@@ -305,7 +307,7 @@ fn rot(disk: &SimDisk, rng: &mut Rng) {
     });
 }
 
-/// The files of all partitions that hold something.
+/// Returns the non-empty files of all partitions.
 fn partition_files(disk: &SimDisk) -> Vec<PathBuf> {
     let data = Path::new(DATA_FOLDER);
     let entries = |folder: &Path| disk.read_dir(folder).unwrap_or_default();

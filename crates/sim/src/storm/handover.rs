@@ -1,4 +1,5 @@
-//! A coordinator of transactions that hands over just while it ends one: its markers are under way.
+//! A coordinator of transactions that hands over while it is ending a transaction and its markers are in
+//! flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,16 +12,17 @@ use tailrace_metadata::TRANSACTION_STATE_TOPIC;
 use tailrace_node::{Caller, Node, cluster};
 use tailrace_types::{NodeId, PartitionId, RaftGroup, ReplicaId};
 
-/// Between two looks for a transaction that ends.
+/// Time between two looks for a transaction that is ending.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Once it is seen, its markers are on their way after so long.
+/// This long after the transaction was seen, its markers are in flight.
 const MARKERS_DELAY: Duration = Duration::from_millis(15);
 
-/// Times that it is tried, at most: the other replica may lag.
+/// Maximum number of attempts, because the other replica may lag.
 const TRIES: u32 = 20;
 
-/// Hands what coordinates a transaction that ends over to another node; unless none ends for so long.
+/// Waits for a transaction that is ending, and hands its coordinator over to another node. Gives up if none
+/// is ending within this time.
 pub(super) async fn hand_over(node: Arc<Node>, to: NodeId, within: Duration) {
     let seen = async {
         loop {
@@ -51,7 +53,7 @@ pub(super) async fn hand_over(node: Arc<Node>, to: NodeId, within: Duration) {
     }
 }
 
-/// The transactional id of one that this node is ending.
+/// Returns the transactional id of a transaction that this node is ending.
 async fn ending(node: &Arc<Node>) -> Option<String> {
     let states = [TransactionState::PrepareCommit, TransactionState::PrepareAbort];
     let filter = TransactionFilter { states: Some(states.into()), ..TransactionFilter::default() };

@@ -1,4 +1,4 @@
-//! What was offered, and what clients were told and saw of it.
+//! The batches that were offered, and what clients were told and saw of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,32 +12,32 @@ use super::copies::Copies;
 use super::site::{Habits, Keeps, TOPIC};
 use crate::history::History as Partitions;
 
-/// Each client has so many batches or transactions acknowledged once faults have ended.
+/// After the faults have ended, each client must get this many batches or transactions acknowledged.
 const AT_THE_END: u32 = 3;
 
-/// Keys of each writer.
+/// The number of keys of each writer.
 const KEYS: u32 = 7;
 
-/// A batch by who offered it, and when.
+/// The name of a batch: who offered it, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct BatchName {
-    /// The node that it was offered to; or a client, behind the nodes.
+    /// The node that it was offered to, or the client that offered it. Clients are numbered after the nodes.
     pub(super) node: usize,
-    /// Which start of that.
+    /// The number of the node's or client's start.
     pub(super) start: u32,
-    /// Which of the writers there.
+    /// The writer, among those of this node.
     pub(super) writer: u32,
-    /// How many that one offered before.
+    /// How many batches the writer offered before.
     pub(super) number: u32,
 }
 
 impl BatchName {
-    /// Its key, where that matters: each writer has a few.
+    /// Returns the key for topics where keys matter. Each writer has a few.
     pub(super) fn key(&self) -> String {
         format!("{}.{}", self.node, self.number % KEYS)
     }
 
-    /// What stands in the log.
+    /// Parses the value in the log.
     pub(super) fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(value).ok()?.split('.');
         let name = Self {
@@ -56,27 +56,27 @@ impl fmt::Display for BatchName {
     }
 }
 
-/// What was told of a batch.
+/// What a client was told of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum BatchFate {
-    /// Nothing, or that it may be stored.
+    /// The client was told nothing, or that the batch may be stored.
     Unknown,
-    /// It is stored, from this offset on.
+    /// The batch is stored, at this offset.
     Stored(Offset),
-    /// It is not stored.
+    /// The batch is not stored.
     Refused,
 }
 
-/// How far a run has come.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     #[default]
     Storm,
-    /// The faults have ended, and subscribers find their last node.
+    /// The faults have ended, and subscribers settle on their last node.
     Settling,
-    /// Some of a queue group leave.
+    /// Some members of a queue group leave.
     Leaving,
-    /// A few more batches of each client. All are heard.
+    /// Each client writes a few more batches, and subscribers must hear all of them.
     Ending,
 }
 
@@ -84,51 +84,53 @@ pub(super) enum Phase {
 pub(super) struct History {
     phase: Phase,
     fates: BTreeMap<BatchName, BatchFate>,
-    /// What clients write to, where it is another topic than the one for all.
+    /// The topic of each client that does not write to the common one.
     topics: BTreeMap<usize, &'static str>,
-    /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
+    /// The highest offset to which deletion was requested, and the highest to which it was acknowledged.
     deleted: (i64, i64),
     habits: Habits,
-    /// What was written to and read from the topics that have transactions.
+    /// What was written to and read from the topics with transactions.
     pub(super) partitions: Partitions,
-    /// What should not have happened, found on the way.
+    /// The first anomaly found during the run.
     anomaly: Option<String>,
-    /// Acknowledged since the end began, of each client.
+    /// How much each client got acknowledged since the end began.
     at_the_end: BTreeMap<usize, u32>,
-    /// Clients that have something to finish.
+    /// The number of clients that still have something to finish.
     busy: usize,
-    /// Messages acknowledged, and records committed, since the end began, with who has to hear of them.
+    /// Messages acknowledged, and records committed, since the end began, each with a subscriber that must
+    /// hear it.
     published: BTreeSet<(&'static str, String)>,
-    /// What each subscriber heard since the end began.
+    /// How often each subscriber heard each message since the end began.
     heard: BTreeMap<&'static str, BTreeMap<String, u32>>,
-    /// Subscribers that a node knows of.
+    /// The subscribers whose node knows of them.
     listening: BTreeSet<usize>,
-    /// Which member of each consumer group owns each partition.
+    /// The member of each consumer group that owns each partition.
     owners: BTreeMap<(&'static str, i32), usize>,
-    /// Who was given each producer id, and its epoch at that time.
+    /// The owner of each producer id, and its epoch at that time.
     producers: BTreeMap<ProducerId, (String, ProducerEpoch)>,
-    /// Offsets of the output that a share group has accepted, and as the how many-th; `None` if the answer was lost.
+    /// Offsets of the output that the share group has accepted, each with the number of the acceptance.
+    /// `None` if the answer was lost.
     accepted: BTreeMap<i64, Option<u64>>,
-    /// How many acceptances were answered.
+    /// The number of acceptances that were answered.
     acceptances: u64,
-    /// Offsets of the output that another share group may have accepted since it was last deleted.
+    /// Offsets of the output that the other share group may have accepted since it was last deleted.
     successor: BTreeSet<i64>,
-    /// Of each topic of the name that comes again: what was acknowledged, as long as nobody asked to delete it.
+    /// Acknowledged records of each topic that is recreated, until its deletion is requested.
     again: BTreeMap<[u8; 16], Vec<String>>,
-    /// Those of them that somebody asked to delete.
+    /// Topics whose deletion was requested.
     doomed: BTreeSet<[u8; 16]>,
     /// What the processor did with its position.
     pub(super) copies: Copies,
-    /// How often what happened.
+    /// How often each event happened.
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// The history, as all clients share it.
+/// The history, shared by all clients.
 #[derive(Clone)]
 pub(super) struct SharedHistory(Arc<Mutex<History>>);
 
 impl SharedHistory {
-    /// Nothing yet.
+    /// Returns an empty history.
     pub(super) fn new(habits: Habits) -> Self {
         Self(Arc::new(Mutex::new(History { habits, ..History::default() })))
     }
@@ -165,52 +167,53 @@ impl History {
         Keeps::of(topic, self.habits)
     }
 
-    /// All that a client writes goes to this topic.
+    /// Records that a client writes only to this topic.
     pub(super) fn writes_to(&mut self, client: usize, topic: &'static str) {
         self.topics.insert(client, topic);
     }
 
-    /// What was told of all batches for a topic.
+    /// Returns the fates of all batches for a topic.
     pub(super) fn fates_in(&self, topic: &str) -> impl Iterator<Item = (&BatchName, &BatchFate)> {
         let of = |name: &BatchName| self.topics.get(&name.node).copied().unwrap_or(TOPIC);
         self.fates.iter().filter(move |(name, _)| of(name) == topic)
     }
 
-    /// The highest offset in a topic that was acknowledged.
+    /// Returns the highest acknowledged offset in a topic.
     pub(super) fn highest_in(&self, topic: &str) -> Option<Offset> {
         let offset =
             |fate: &BatchFate| if let BatchFate::Stored(offset) = fate { Some(*offset) } else { None };
         self.fates_in(topic).filter_map(|(_, fate)| offset(fate)).max()
     }
 
-    /// Somebody asks to delete old records up to an offset.
+    /// Records a request to delete old records up to an offset.
     pub(super) fn asked_to_delete(&mut self, to: i64) {
         self.deleted.0 = to.max(self.deleted.0);
     }
 
-    /// Old records are deleted up to an offset, as a leader says.
+    /// Records that a leader has confirmed the deletion up to an offset.
     pub(super) fn was_deleted(&mut self, to: i64) {
         self.deleted.1 = to.max(self.deleted.1);
     }
 
-    /// Up to which offset somebody asked to delete old records, and up to which that was acknowledged.
+    /// Returns the highest offset to which deletion was requested, and the highest to which it was
+    /// acknowledged.
     pub(super) fn deleted(&self) -> (i64, i64) {
         self.deleted
     }
 
-    /// Something of a client was acknowledged.
+    /// Records that something of a client was acknowledged.
     pub(super) fn done(&mut self, client: usize) {
         if self.phase == Phase::Ending {
             *self.at_the_end.entry(client).or_default() += 1;
         }
     }
 
-    /// A client has had enough acknowledged since the end began.
+    /// Reports whether a client has got enough acknowledged since the end began.
     pub(super) fn has_ended(&self, client: usize) -> bool {
         self.at_the_end.get(&client).is_some_and(|count| *count >= AT_THE_END)
     }
 
-    /// A client has something to finish before the run can end.
+    /// Records that a client has something to finish before the run can end.
     pub(super) fn begins(&mut self) {
         self.busy += 1;
     }
@@ -223,7 +226,8 @@ impl History {
         self.busy == 0
     }
 
-    /// Somebody was given a producer id. It is for him alone, and each time with a later epoch.
+    /// Records that a client was given a producer id. No other client may get it, and each time its epoch
+    /// must be higher.
     pub(super) fn was_given(&mut self, id: ProducerId, epoch: ProducerEpoch, owner: &str) {
         if let Some((before, last)) = self.producers.insert(id, (owner.to_owned(), epoch))
             && (before != owner || epoch <= last)
@@ -232,7 +236,7 @@ impl History {
         }
     }
 
-    /// Something should not have happened. The first one counts.
+    /// Records an anomaly. The first one counts.
     pub(super) fn found(&mut self, anomaly: String) {
         error!("{anomaly}");
         self.anomaly.get_or_insert(anomaly);
@@ -252,7 +256,7 @@ impl History {
         *self.counts.entry(what).or_default() += 1;
     }
 
-    /// How often what happened, and what was told of batches.
+    /// Returns how often each event happened, including the fates of batches.
     pub(super) fn all_counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = self.counts.clone();
         for fate in self.fates.values() {
@@ -266,12 +270,13 @@ impl History {
         counts
     }
 
-    /// A message was published and acknowledged, or a record committed. These subscribers have to hear it.
+    /// Records that a message was published and acknowledged, or a record committed, and which subscribers
+    /// must hear it.
     pub(super) fn published(&mut self, value: &str, hear: &[&'static str]) {
         self.published.extend(hear.iter().map(|who| (*who, value.to_owned())));
     }
 
-    /// A subscriber, or a queue group, heard a message.
+    /// Records that a subscriber, or a queue group, heard a message.
     pub(super) fn heard(&mut self, who: &'static str, value: &str) {
         *self.heard.entry(who).or_default().entry(value.to_owned()).or_default() += 1;
     }
@@ -280,31 +285,32 @@ impl History {
         &self.published
     }
 
-    /// How often a subscriber, or a queue group, heard each message.
+    /// Returns how often a subscriber, or a queue group, heard each message.
     pub(super) fn heard_by(&self, who: &str) -> Option<&BTreeMap<String, u32>> {
         self.heard.get(who)
     }
 
-    /// A member of a consumer group owns a partition from now on.
+    /// Records that a member of a consumer group now owns a partition.
     pub(super) fn owned(&mut self, group: &'static str, member: usize, partition: i32) {
         if let Some(other) = self.owners.insert((group, partition), member) {
             self.found(format!("members {other} and {member} of {group} own partition {partition}"));
         }
     }
 
-    /// A member of a consumer group owns a partition no more.
+    /// Records that a member of a consumer group no longer owns a partition.
     pub(super) fn released(&mut self, group: &'static str, member: usize, partition: i32) {
         self.owners.retain(|owned, owner| (*owned, *owner) != ((group, partition), member));
     }
 
-    /// How many acceptances of the share group were answered so far.
+    /// Returns how many acceptances of the share group were answered so far.
     pub(super) fn acceptances(&self) -> u64 {
         self.acceptances
     }
 
-    /// A member of the share group has accepted records; `is_known` unless nothing was answered. It has asked for them when there were
-    /// so many acceptances: none of those may be of the same records. (A leader that is deposed, and does not know it yet, may hand them
-    /// out; but what is said of them then does not count.)
+    /// Records that a member of the share group has accepted records. `is_known` is false if there was no
+    /// answer. `asked_at` is the number of acceptances when the member fetched the records: none of those
+    /// acceptances may cover the same records. (A deposed leader that does not know yet may deliver records
+    /// again, but acknowledgements to it do not count.)
     pub(super) fn accepted(&mut self, offsets: RangeInclusive<i64>, is_known: bool, asked_at: u64) {
         self.acceptances += u64::from(is_known);
         for offset in offsets {
@@ -321,29 +327,29 @@ impl History {
         }
     }
 
-    /// A member of the share group got records when everything was whole again.
+    /// Records that a member of the share group got records when everything was whole again.
     pub(super) fn acquired_at_the_end(&mut self, mut offsets: RangeInclusive<i64>) {
         if let Some(offset) = offsets.find(|offset| self.accepted.get(offset).is_some_and(Option::is_some)) {
             self.found(format!("the share group got offset {offset} again, which it had accepted"));
         }
     }
 
-    /// A share group was deleted: the next one of its name begins at the beginning.
+    /// Records that a share group was deleted. The next group of its name starts over.
     pub(super) fn successor_begins(&mut self) {
         self.successor.clear();
     }
 
-    /// That one may have accepted records.
+    /// Records that the next group may have accepted records.
     pub(super) fn successor_accepted(&mut self, offsets: RangeInclusive<i64>) {
         self.successor.extend(offsets);
     }
 
-    /// True if both share groups may have accepted a record.
+    /// Reports whether both share groups may have accepted a record.
     pub(super) fn may_have_accepted(&self, offset: i64) -> bool {
         self.accepted.contains_key(&offset) && self.successor.contains(&offset)
     }
 
-    /// Up to which offset the share groups have accepted all records from the first on, for people.
+    /// Returns the offsets up to which the share groups have accepted every record, for people.
     fn shared(&self) -> [Option<i64>; 2] {
         let first = self.accepted.keys().chain(&self.successor).min().copied();
         let run = |has: &dyn Fn(i64) -> bool| {
@@ -352,12 +358,12 @@ impl History {
         [run(&|offset| self.accepted.contains_key(&offset)), run(&|offset| self.successor.contains(&offset))]
     }
 
-    /// A record of a topic that comes again was acknowledged.
+    /// Records that a record of a recreated topic was acknowledged.
     pub(super) fn stored_again(&mut self, topic: [u8; 16], value: String) {
         self.again.entry(topic).or_default().push(value);
     }
 
-    /// Somebody asks to delete a topic that comes again.
+    /// Records a request to delete a recreated topic.
     pub(super) fn dooms(&mut self, topic: [u8; 16]) {
         self.doomed.insert(topic);
         self.again.remove(&topic);
@@ -367,17 +373,17 @@ impl History {
         self.doomed.contains(&topic)
     }
 
-    /// What was acknowledged of topics that nobody asked to delete.
+    /// Returns the acknowledged records of the recreated topics whose deletion was not requested.
     pub(super) fn again(&self) -> &BTreeMap<[u8; 16], Vec<String>> {
         &self.again
     }
 
-    /// How many partitions somebody owns.
+    /// Returns how many partitions have an owner.
     pub(super) fn owned_partitions(&self) -> usize {
         self.owners.len()
     }
 
-    /// A node has begun to serve a subscription, or a connection was lost.
+    /// Records that a node serves a subscription, or that the subscriber's connection was lost.
     pub(super) fn listens(&mut self, subscriber: usize, is_known: bool) {
         if is_known {
             self.listening.insert(subscriber);
@@ -386,7 +392,7 @@ impl History {
         }
     }
 
-    /// How far clients are.
+    /// Describes the progress of the clients.
     pub(super) fn state(&self) -> String {
         let (busy, ended, listening) = (self.busy, &self.at_the_end, &self.listening);
         let (owners, shared) = (&self.owners, self.shared());

@@ -1,4 +1,4 @@
-//! Whether what was told is true.
+//! Judges whether what clients were told is true.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,13 @@ use crate::computer::Computer;
 use crate::history::{History as Partitions, Seen};
 use crate::tables;
 
-/// Bytes that one read gives at most.
+/// Maximum bytes of one read.
 const READ_BYTES: u64 = 1 << 20;
 
-/// What a leader may have had besides what was committed, in bytes.
+/// How many uncommitted bytes a leader may have had besides the committed ones.
 const UNCOMMITTED_BYTES: u64 = 1_000;
 
-/// What is committed of a partition.
+/// The committed part of a partition.
 #[derive(Default)]
 struct Log {
     start: Offset,
@@ -46,19 +46,20 @@ fn all_partitions() -> impl Iterator<Item = (&'static str, i32)> {
     TOPICS.into_iter().flat_map(|(topic, partitions)| (0..partitions).map(move |number| (topic, number)))
 }
 
-/// True if all replicas have all that is committed, and no transaction is open.
+/// Reports whether every replica has everything that is committed, and no transaction is open.
 pub(super) fn is_whole(computers: &[Computer]) -> bool {
     all_partitions().all(|(topic, number)| is_partition_whole(computers, topic, number))
 }
 
-/// True if each replica of the old records has all that is committed, at this moment.
+/// Reports whether each replica of the topic of old records has everything that is committed at this moment.
 pub(super) fn are_old_copies_complete(computers: &[Computer]) -> bool {
     let Some(all) = all_replicas(computers, OLD_TOPIC, 0) else { return false };
     let committed = all.iter().map(|bounds| bounds.high_watermark).max();
     all.iter().all(|bounds| Some(bounds.end(Isolation::LogEnd)) >= committed)
 }
 
-/// True if each share group has accepted all records of the output that it can see: the one that was deleted and made again, since then.
+/// Reports whether each share group has accepted all records of the output that it can see. For the group
+/// that is deleted and recreated, acceptances count since its last deletion.
 pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
     let log = computers.iter().find_map(|computer| {
         let topic = computer.node()?.topics().by_name(OUT_TOPIC)?;
@@ -71,7 +72,7 @@ pub(super) fn is_all_shared(computers: &[Computer], history: &History) -> bool {
     })
 }
 
-/// What a node has of each partition, for people.
+/// Describes what a node has of each partition, for people.
 pub(super) fn marks(computer: &Computer) -> String {
     let one = |(topic, number)| {
         let found = computer.node()?.topics().by_name(topic)?;
@@ -91,14 +92,15 @@ pub(super) fn marks(computer: &Computer) -> String {
 
 fn is_partition_whole(computers: &[Computer], topic: &str, number: i32) -> bool {
     let Some(all) = all_replicas(computers, topic, number) else { return false };
-    // Each replica gives up by itself what is old.
+    // Each replica drops old records independently.
     let start = |bounds: &Bounds| (topic != OLD_TOPIC).then_some(bounds.log_start);
     let is_like_first =
         |bounds: &Bounds| start(bounds) == start(&all[0]) && bounds.high_watermark == all[0].high_watermark;
     all.iter().all(|bounds| is_like_first(bounds) && bounds.last_stable_offset == bounds.high_watermark)
 }
 
-/// The bounds of all replicas that the metadata wants; `None` while one of them is not served, or one moves.
+/// Returns the bounds of all replicas in the metadata. `None` while one of them is not served, or is being
+/// moved.
 fn all_replicas(computers: &[Computer], topic: &str, number: i32) -> Option<Vec<Bounds>> {
     let mut all = Vec::new();
     for (computer, id) in computers.iter().zip(1..) {
@@ -114,7 +116,7 @@ fn all_replicas(computers: &[Computer], topic: &str, number: i32) -> Option<Vec<
     (!all.is_empty()).then_some(all)
 }
 
-/// Compares what lies in the logs with what was told and seen.
+/// Compares the logs with what clients were told and saw.
 pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), String> {
     if let Some(anomaly) = history.anomaly() {
         return Err(anomaly.to_owned());
@@ -143,8 +145,8 @@ pub(super) fn judge(computers: &[Computer], history: &History) -> Result<(), Str
     judge_heard(history)
 }
 
-/// Replicas with the same log know the same of its producers. A table that is read again from a compacted log lacks what is
-/// gone there.
+/// Checks that replicas with the same log know the same of its producers. Compacted topics are left out: a
+/// table that is rebuilt from a compacted log lacks what compaction removed.
 pub(super) fn judge_tables(site: &Site) -> Result<(), String> {
     for (topic, partition) in
         all_partitions().filter(|(topic, _)| !Keeps::of(topic, site.habits).is_compacted())
@@ -172,7 +174,7 @@ pub(super) fn judge_tables(site: &Site) -> Result<(), String> {
     Ok(())
 }
 
-/// What the replicas of a partition hold.
+/// Judges and compares the replicas of a partition. Returns the log of the first one.
 fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) -> Result<Log, String> {
     let (keeps, mut first) = (history.keeps(id.topic.as_str()), None::<(Log, BTreeMap<i64, Seen>)>);
     for (index, computer) in computers.iter().enumerate() {
@@ -202,7 +204,7 @@ fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) ->
     first.map(|(log, _)| log).ok_or_else(|| format!("{id} is nowhere"))
 }
 
-/// Each replica gives up by itself what is old.
+/// Compares two replicas. Each of them drops old records independently.
 fn is_same(one: &BTreeMap<i64, Seen>, other: &BTreeMap<i64, Seen>, keeps: Keeps) -> bool {
     if keeps == Keeps::All {
         return one == other;
@@ -214,7 +216,7 @@ fn is_same(one: &BTreeMap<i64, Seen>, other: &BTreeMap<i64, Seen>, keeps: Keeps)
     other.iter().filter(|(_, seen)| is_as_written(seen)).all(is_same)
 }
 
-/// All that is committed.
+/// Reads everything that is committed.
 fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
     let start = partition.bounds().log_start;
     let (mut log, mut from) = (Log { start, ..Log::default() }, start);
@@ -235,7 +237,8 @@ fn content(partition: &PartitionHandle, keeps: Keeps) -> Result<Log, String> {
     }
 }
 
-/// A topic that nobody asked to delete is there, with all that was acknowledged.
+/// Checks that a recreated topic still exists if its deletion was not requested, with every acknowledged
+/// record.
 fn judge_again(computers: &[Computer], history: &History) -> Result<(), String> {
     for (id, acknowledged) in history.again() {
         let stored = |computer: &Computer| {
@@ -255,13 +258,14 @@ fn judge_again(computers: &[Computer], history: &History) -> Result<(), String> 
     Ok(())
 }
 
-/// What was offered at a node's face, by producers and by publishers: each batch lies where it was acknowledged, and only there.
+/// Checks the batches of writers, producers and publishers: each is at the offset where it was acknowledged,
+/// and only there.
 fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
     let (keeps, fates) = (history.keeps(topic), history.fates_in(topic).collect::<BTreeMap<_, _>>());
     let (mut found, mut last, mut latest) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for Held { base: offset, seen, .. } in &log.batches {
         if keeps == Keeps::Latest && seen.value.is_empty() {
-            // Its producer is remembered by it, and its record is gone.
+            // The batch only remembers its producer, and its record is gone.
             continue;
         }
         let name = BatchName::parse(seen.value.as_bytes()).ok_or("a record that nobody wrote")?;
@@ -275,7 +279,7 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
         let writer = (name.node, name.start, name.writer);
         match fates.get(&name) {
             Some(BatchFate::Stored(_)) => {
-                // What was given up may come at any time.
+                // A batch without an answer may arrive at any time, so only acknowledged ones are checked.
                 if last.insert(writer, name.number).is_some_and(|before| before > name.number) {
                     return Err(format!("{name} at {offset} comes behind a later one"));
                 }
@@ -302,21 +306,21 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
     if keeps == Keeps::Young { judge_start(log, history) } else { Ok(()) }
 }
 
-/// Old records are gone that were to go, and no others.
+/// Checks that the old records that had to be deleted are gone, and no others.
 fn judge_start(log: &Log, history: &History) -> Result<(), String> {
     let (asked, deleted) = history.deleted();
     let (start, bytes) = (log.start.get(), log.bytes);
     if start < deleted {
         return Err(format!("it begins at {start}, and was deleted up to {deleted}"));
     }
-    // What was not committed counted, and is gone.
+    // Retention also counted uncommitted records, which are gone now.
     if start > asked && bytes + UNCOMMITTED_BYTES < RETENTION_BYTES {
         return Err(format!("it begins at {start}, with {bytes} bytes, and nobody asked for that"));
     }
     Ok(())
 }
 
-/// What was processed is in the output exactly once, in order.
+/// Checks that each processed record is in the output exactly once, in order.
 fn judge_copy(input: &[String], output: &[String]) -> Result<(), String> {
     let copied = output.iter().filter_map(|value| Some(value.split_once('@')?.1));
     for (at, value) in copied.enumerate() {
@@ -327,7 +331,8 @@ fn judge_copy(input: &[String], output: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// What was published after the storm was heard once: by each subscriber, and by one of each queue group.
+/// Checks that each message published after the storm was heard once: by each subscriber, and by one member
+/// of each queue group.
 fn judge_heard(history: &History) -> Result<(), String> {
     for (who, value) in history.published_at_the_end() {
         let times = history.heard_by(who).and_then(|heard| heard.get(value)).copied().unwrap_or(0);

@@ -1,6 +1,8 @@
-//! Nodes as they ship, under faults: clients of all kinds use any of them, and what they were told and saw is judged at the end.
+//! Nodes as they ship, under faults. Clients of all kinds use any of them, and what the clients were told and
+//! saw is judged at the end.
 //!
-//! A run follows from its seed. Faults rage for a while, then they end, every computer is on, and the cluster has to become whole.
+//! A run follows from its seed. Faults rage for a while. Then they end, every computer is switched on, and
+//! the cluster must become whole.
 
 mod aim;
 mod clients;
@@ -35,25 +37,25 @@ use crate::mask::{Failure, Mask};
 use crate::rng::Rng;
 use crate::world::seed_thread;
 
-/// A run has so many nodes: one that is a cluster by itself, three, five.
+/// The possible numbers of nodes: three, five, or a single node.
 const NODES: [u8; 6] = [3, 3, 3, 3, 5, 1];
 
-/// As much as a main thread has.
+/// The stack size of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Between two looks of the storm itself.
+/// Time between two looks of the storm itself.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// By then all nodes know of a subscription that came or went.
+/// Within this time all nodes know of a subscription that was added or removed.
 const INTEREST_IS_KNOWN_WITHIN: Duration = Duration::from_secs(3);
 
-/// By then what was published is heard.
+/// Within this time a published message is heard.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
-/// Once faults have ended, the cluster has so long to become whole.
+/// After the faults have ended, the cluster must become whole within this time.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
-/// What happens in many runs, and must have happened in some of them.
+/// Events that are common over many runs, and must happen in some of them.
 pub const RARE: [&str; 61] = [
     "a batch was acknowledged",
     "a batch was refused",
@@ -118,45 +120,45 @@ pub const RARE: [&str; 61] = [
     "two computers were cut off from each other",
 ];
 
-/// What a run is made of.
+/// The options of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StormOptions {
-    /// All of the run follows from it.
+    /// The seed that everything follows from.
     pub seed: u64,
-    /// How long faults rage, in milliseconds of the run.
+    /// How long faults rage, in milliseconds of simulated time.
     pub storm_ms: u64,
-    /// Which faults are left out.
+    /// The faults that are left out.
     pub mask: Mask,
 }
 
-/// What became of a run in which nothing was wrong.
+/// The report of a run without an anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StormReport {
-    /// How often what happened.
+    /// How often each event happened.
     pub counts: BTreeMap<&'static str, u64>,
-    /// How long it took, in its own time.
+    /// The duration of the run, in simulated time.
     pub took: Duration,
     /// What the processor did with its position.
     pub copies: Copies,
-    /// Two runs of one seed have the same.
+    /// Digest of the run. Two runs of one seed have the same.
     pub trace: u64,
 }
 
-/// A run on its way.
+/// A run in progress.
 struct Storm {
     site: Site,
     history: SharedHistory,
-    /// The start of each node beside which a writer runs.
+    /// The start of each node for which writers run.
     writes: Vec<u32>,
 }
 
-/// Plays one run, in a thread of its own.
+/// Plays one run, in its own thread.
 ///
 /// # Errors
-/// What should not have happened.
+/// The anomaly that was found.
 ///
 /// # Panics
-/// If something in the run does.
+/// If anything in the run panics.
 pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
     std::thread::scope(|scope| {
         let run = std::thread::Builder::new().name("storm".to_owned()).stack_size(STACK_BYTES);
@@ -213,7 +215,8 @@ impl Storm {
         self.settle()
     }
 
-    /// The nodes found a cluster, and clients begin to use it. `protocol` decides which ones speak which.
+    /// Lets the nodes form a cluster, and starts the clients. `protocol` decides which clients use which
+    /// protocol.
     fn begin(&mut self, protocol: u64) -> Result<(), String> {
         (0..self.site.computers.len()).for_each(|index| self.site.boot(index));
         self.wait("the nodes start", WHOLE_WITHIN, |storm| {
@@ -227,7 +230,7 @@ impl Storm {
         Ok(())
     }
 
-    /// Copies are harmed, one after the other, and become whole again.
+    /// Harms copies, one after the other, and waits each time until they are whole again.
     fn harm(&mut self, faults: &mut Faults) -> Result<(), String> {
         loop {
             self.wait("the nodes tell that all copies are whole", WHOLE_WITHIN, |storm| {
@@ -240,7 +243,7 @@ impl Storm {
         }
     }
 
-    /// The faults have ended: everything becomes whole, and everybody is heard.
+    /// After the faults have ended, waits until everything is whole and every client was served.
     fn settle(&mut self) -> Result<(), String> {
         self.history.lock().set_phase(Phase::Settling);
         self.wait(
@@ -273,7 +276,7 @@ impl Storm {
         })
     }
 
-    /// Starts again what did not start, and a writer beside each node that has begun.
+    /// Restarts nodes that did not start, and starts writers for each node that has started.
     fn look_after(&mut self) {
         for index in 0..self.site.computers.len() {
             if let Some(reason) = self.site.computers[index].failed() {
@@ -296,7 +299,7 @@ impl Storm {
         }
     }
 
-    /// Compares what was told with what is there, and stops the nodes.
+    /// Compares what clients were told with the logs, and stops the nodes.
     fn end(&self) -> Result<BTreeMap<&'static str, u64>, String> {
         judge::judge(&self.site.computers, &self.history.lock())?;
         judge::judge_tables(&self.site)?;
@@ -319,7 +322,7 @@ impl Storm {
         created.map_err(|stalled| stalled.to_string())?
     }
 
-    /// Who is waited for.
+    /// Describes what the run is waiting for.
     fn state(&self) -> String {
         let nodes = self.site.computers.iter().enumerate().map(|(index, computer)| {
             let node = index + 1;
@@ -373,7 +376,8 @@ mod tests {
     use super::site::SESSION_TIMEOUT;
     use super::*;
 
-    /// A member that waits for an answer may wait for longer than its session lasts: by then another one owns what it owned.
+    /// A member may wait for an answer longer than its session lasts. By then, another member owns its
+    /// partitions.
     #[test]
     fn a_member_that_waits_for_an_answer_owns_nothing_when_its_session_ends() {
         let site = Site::new(1, &mut Rng::new(1));

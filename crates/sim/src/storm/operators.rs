@@ -1,4 +1,5 @@
-//! Those who look after a cluster: they know what each node tells of itself (`/clusterz`), and whose disk they suspect.
+//! The operators of a cluster. They know what each node reports about itself (`/clusterz`), and which disk
+//! they suspect.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,10 +14,10 @@ use crate::computer::Computer;
 /// A node that does not answer within this time is not whole.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two looks.
+/// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// So many nodes vote about metadata, at most.
+/// The maximum number of voters of the metadata.
 const VOTERS_MAX: usize = 3;
 
 #[derive(Default)]
@@ -26,20 +27,21 @@ pub(super) struct Operators {
     next_look: Duration,
 }
 
-/// A node of whose copies one may be damaged.
+/// A node that may have a damaged copy.
 struct Suspect {
     computer: usize,
-    /// Which start of its node, and how many rounds its scrubber had ended by then. `None`: the harm may not have come yet.
+    /// The start of its node, and how many scrub rounds had ended by then. `None` while the harm may still be
+    /// to come.
     since: Option<(u32, u64)>,
 }
 
 impl Operators {
-    /// Something of a node may be damaged. Nothing is whole until it has been looked through.
+    /// Suspects a node of damage. Nothing counts as whole until the node has been scrubbed.
     pub(super) fn suspect(&mut self, computer: usize) {
         self.suspect = Some(Suspect { computer, since: None });
     }
 
-    /// True if every node runs and tells that nothing is missing or damaged, and nobody is suspect.
+    /// Reports whether every node runs and reports nothing missing or damaged, and no node is suspect.
     pub(super) fn see_all_whole(&mut self, site: &Site) -> bool {
         let now = site.universe.now();
         if now < self.next_look {
@@ -54,7 +56,8 @@ impl Operators {
         self.suspect.is_none() && pages.iter().all(|page| tells_whole(page, pages.len()))
     }
 
-    /// Two rounds of the scrubber that have ended: the first one may have begun before the harm was done.
+    /// Clears the suspect once two rounds of its scrubber have ended. The first one may have started before
+    /// the harm was done.
     fn look_through(&mut self, site: &Site, pages: &[Value]) {
         let Some(suspect) = &mut self.suspect else { return };
         let (start, page) = (site.starts[suspect.computer], &pages[suspect.computer]);
@@ -73,7 +76,7 @@ impl Operators {
     }
 }
 
-/// What a node tells of itself and the cluster, if it runs.
+/// Returns what a node reports about itself and the cluster, if it runs.
 fn page(site: &Site, computer: &Computer) -> Option<Value> {
     let node: Arc<Node> = computer.node()?;
     let asked = async move { time::timeout(PATIENCE, cluster::page(&node)).await.ok() };
@@ -87,7 +90,8 @@ fn tells_whole(page: &Value, nodes: usize) -> bool {
     let unfenced = list("/nodes").filter(|node| node["fenced"] == false).count();
     let replicas = |pointer: &str| list(pointer).filter_map(Value::as_u64).collect::<Vec<_>>();
     let (voters, learners) = (replicas("/controller/voters"), replicas("/controller/learners"));
-    // A node stands there twice until the replica that it has lost is removed: a majority still counts that one.
+    // A node is listed twice until the replica that it has lost is removed. Until then a majority still
+    // counts that replica.
     let there: BTreeSet<_> = voters.iter().chain(&learners).collect();
     unfenced == nodes
         && is_none("/partitions/leaderless_total")

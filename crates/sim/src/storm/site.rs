@@ -1,4 +1,4 @@
-//! The computers of a run, and the nodes on them.
+//! The computers of a run, and their nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,43 +12,43 @@ use crate::computer::Computer;
 use crate::rng::Rng;
 use crate::world::{Machine, Network, Universe};
 
-/// Where the data of a node lie.
+/// A node's data folder.
 pub(super) const DATA_FOLDER: &str = "/data";
 
-/// The topic that is written to, and that captures.
+/// The topic that writers use, and that captures NATS messages.
 pub(super) const TOPIC: &str = "storm";
 
-/// The topic of two partitions that transactions write to.
+/// The topic with two partitions that transactions write to.
 pub(super) const DATA_TOPIC: &str = "data";
 
-/// The topic that partition 0 of the data is copied to.
+/// The topic that partition 0 of the data topic is copied to.
 pub(super) const OUT_TOPIC: &str = "out";
 
-/// The topic of which old records are deleted, by its size and by request.
+/// The topic whose old records are deleted, by size and by request.
 pub(super) const OLD_TOPIC: &str = "old";
 
-/// The topic that is compacted.
+/// The compacted topic.
 pub(super) const COMPACTED_TOPIC: &str = "compacted";
 
-/// The topic that is deleted and made again, by a client.
+/// The topic that a client deletes and recreates.
 pub(super) const AGAIN_TOPIC: &str = "again";
 
-/// Partitions of the data.
+/// The partitions of the data topic.
 pub(super) const DATA_PARTITIONS: usize = 2;
 
-/// All topics, with their partitions.
+/// All topics, with their number of partitions.
 pub(super) const TOPICS: [(&str, i32); 5] =
     [(TOPIC, 1), (DATA_TOPIC, DATA_PARTITIONS as i32), (OUT_TOPIC, 1), (OLD_TOPIC, 1), (COMPACTED_TOPIC, 1)];
 
-/// What a topic keeps.
+/// Which records a topic keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keeps {
     All,
-    /// What is not old.
+    /// Records that are not old.
     Young,
     /// The latest record of each key.
     Latest,
-    /// What is committed: it is compacted, and no key comes twice.
+    /// Committed records: the topic is compacted, and no key occurs twice.
     Committed,
 }
 
@@ -62,56 +62,56 @@ impl Keeps {
         }
     }
 
-    /// Compaction takes batches, or the records of a batch by which its producer is remembered.
+    /// Reports whether compaction removes batches, or the records of batches that only remember a producer.
     pub(super) fn is_compacted(self) -> bool {
         self == Self::Latest || self == Self::Committed
     }
 }
 
-/// Bytes from which on old records go.
+/// Above this size, old records are deleted.
 pub(super) const RETENTION_BYTES: u64 = 6_000;
 
-/// Topics of coordinators. They exist from the beginning, with small segments, so that they are compacted.
+/// The coordinators' topics. They exist from the start and have small segments, so that they are compacted.
 pub(super) const INTERNAL_TOPICS: [&str; 3] =
     [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC];
 
-/// Partitions of each of them.
+/// The partitions of each internal topic.
 pub(super) const INTERNAL_PARTITIONS: i32 = 2;
 
-/// Replicas of a partition, where there are so many nodes.
+/// The replicas of a partition, if there are enough nodes.
 pub(super) const REPLICAS: usize = 3;
 
-/// After so long without a heartbeat a member of a group is gone.
+/// A group member without a heartbeat for this long is removed.
 pub(super) const SESSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Kafka's name for what lets replicas that follow answer consumers.
+/// Kafka's name of the selector that lets consumers read from followers.
 const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
 
-/// Bytes of a segment, so that there are many.
+/// A small segment size, so that there are many segments.
 const SEGMENT_BYTES: &str = "4000";
 
-/// A node that is silent for so long is fenced off, and another folder takes its place.
+/// A node that is silent for this long is fenced, and another folder may take its place.
 const BROKER_SESSION_TIMEOUT_MS: u64 = 2_000;
 
-/// Between two rounds in which a node reads all that lies on its disk.
+/// Time between two rounds in which a node reads everything on its disk.
 const SCRUB_INTERVAL_MS: u64 = 1_000;
 
-/// Between two looks for what is too old.
+/// Time between two checks for old records.
 const RETENTION_CHECK_INTERVAL_MS: u64 = 300;
 
-/// Between two looks for what is to be compacted.
+/// Time between two checks for partitions to compact.
 const CLEANER_BACKOFF_MS: u64 = 200;
 
-/// In so many runs some topic is relaxed.
+/// Percentage of runs with a relaxed topic.
 const RELAXED_PERCENT: u64 = 25;
 
-/// In so many runs coordinators of transactions move.
+/// Percentage of runs in which coordinators of transactions move.
 const MOVES_PERCENT: u64 = 30;
 
-/// In so many runs nodes are tight.
+/// Percentage of runs with tight nodes.
 const TIGHT_PERCENT: u64 = 25;
 
-/// What tight nodes are started with.
+/// The settings of tight nodes.
 const TIGHT: [(&str, &str); 6] = [
     ("tailrace.io.threads", "1"),
     ("tailrace.flush.threads", "1"),
@@ -121,41 +121,41 @@ const TIGHT: [(&str, &str); 6] = [
     ("tailrace.nats.live.lag.max.bytes", "131072"),
 ];
 
-/// In so many runs answers are lost all the time.
+/// Percentage of runs in which answers are lost all the time.
 const RESETS_PERCENT: u64 = 20;
 
-/// Of a hundred reads that must not wait for a disk so many would have to: as many as one of these says, by the run.
+/// Percentages of non-blocking reads whose data is not in memory. Each run picks one.
 const COLD_PERCENTS: [u64; 4] = [0, 3, 25, 100];
 
-/// The number of the computer of the clients.
+/// The number of the clients' computer.
 const CLIENT: u8 = 100;
 
-/// Computers in their universe.
+/// The computers, and the universe they run in.
 pub(super) struct Site {
     pub(super) universe: Universe,
     pub(super) network: Network,
     pub(super) computers: Vec<Computer>,
-    /// One for clients. It stays on.
+    /// The machine of the clients. It stays on.
     pub(super) client: &'static Machine,
-    /// How often the node of each was started.
+    /// How often each computer's node was started.
     pub(super) starts: Vec<u32>,
-    /// Replicas that follow answer consumers.
+    /// Consumers may read from followers.
     pub(super) followers_answer: bool,
     pub(super) habits: Habits,
 }
 
-/// What topics are like, in this run.
+/// How this run differs from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Habits {
-    /// The data are compacted.
+    /// The data topic is compacted.
     pub(super) compacts_data: bool,
-    /// Old records were acknowledged before they were synced: a loss of power is harm.
+    /// Old records are acknowledged before they are synced, so a power failure is harm.
     pub(super) relaxes_old: bool,
-    /// Coordinators of transactions move while what they have written is on its way.
+    /// Coordinators of transactions move while what they have written is in flight.
     pub(super) moves_coordinators: bool,
-    /// Nodes have one thread of each kind, and hardly any room for what waits.
+    /// Nodes have one thread of each kind, and hardly any room for queues.
     pub(super) is_tight: bool,
-    /// Connections are reset all the time: what was asked is done, and nobody is told.
+    /// Connections are reset all the time: requests are carried out, but their answers are lost.
     pub(super) loses_answers: bool,
 }
 
@@ -179,7 +179,7 @@ impl Site {
         Self { universe, network, computers, client, starts, followers_answer, habits }
     }
 
-    /// What of it some runs have, and others do not.
+    /// Returns the properties that only some runs have.
     pub(super) fn kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let kinds = [
             ("a cluster of five nodes", self.computers.len() == 5),
@@ -190,12 +190,12 @@ impl Site {
         kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
     }
 
-    /// Reads that were not to wait for a disk, and would have had to.
+    /// Counts the non-blocking reads that would have had to wait for a disk.
     pub(super) fn would_wait(&self) -> u64 {
         self.computers.iter().map(Computer::would_wait).sum()
     }
 
-    /// The number of a computer. The clients' comes behind the others.
+    /// Returns the number of a computer. The clients' computer follows the others.
     pub(super) fn number(&self, index: usize) -> u8 {
         if index < self.computers.len() { number(index) } else { CLIENT }
     }
@@ -210,7 +210,7 @@ impl Site {
         self.computers[index].boot(settings);
     }
 
-    /// A coordinator hands over to that of another node as soon as it ends a transaction, within some time.
+    /// Makes a coordinator hand over to another node as soon as it ends a transaction within this time.
     pub(super) fn move_coordinator(&self, from: usize, to: usize, within: Duration) {
         let (computer, to) = (&self.computers[from], NodeId(number(to).into()));
         let Some(node) = computer.node() else { return };
@@ -228,17 +228,17 @@ fn number(index: usize) -> u8 {
     u8::try_from(index + 1).expect("there are few")
 }
 
-/// Where other nodes reach a computer. The first one of them founds the cluster.
+/// The address at which other nodes reach a computer. The first one founds the cluster.
 fn cluster_address(number: u8) -> String {
     format!("10.0.0.{number}:7000")
 }
 
-/// Where Kafka clients reach a computer.
+/// The address at which Kafka clients reach a computer.
 pub(super) fn kafka_address(number: u8) -> String {
     format!("10.0.0.{number}:9092")
 }
 
-/// Where NATS clients reach a computer.
+/// The address at which NATS clients reach a computer.
 pub(super) fn nats_address(number: u8) -> String {
     format!("10.0.0.{number}:4222")
 }
@@ -252,7 +252,7 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
         ("tailrace.cluster.seeds", seeds.join(",")),
         ("broker.session.timeout.ms", BROKER_SESSION_TIMEOUT_MS.to_string()),
         ("tailrace.scrub.interval.ms", SCRUB_INTERVAL_MS.to_string()),
-        // What rots between two rounds is not handed out.
+        // Verify every read, so that data that rots between two scrub rounds is not returned.
         ("tailrace.read.verify.after.ms", "0".to_owned()),
         ("log.cleaner.backoff.ms", CLEANER_BACKOFF_MS.to_string()),
         ("log.retention.check.interval.ms", RETENTION_CHECK_INTERVAL_MS.to_string()),
@@ -278,7 +278,7 @@ fn settings(number: u8, nodes: usize, followers_answer: bool) -> BTreeMap<String
     settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// What a topic is created with.
+/// Returns the settings that a topic is created with.
 pub(super) fn topic_settings(topic: &str, habits: Habits) -> Vec<(String, Option<String>)> {
     let mut settings = vec![("internal.segment.bytes", SEGMENT_BYTES.to_owned())];
     if [TOPIC, DATA_TOPIC].contains(&topic) {
@@ -301,7 +301,7 @@ pub(super) fn topic_partition(topic: &str, partition: PartitionId) -> TopicParti
     TopicPartition::new(TopicName::new(topic).expect("the names are legal"), partition)
 }
 
-/// How many replicas a partition has. One topic lies everywhere.
+/// Returns the number of replicas of a partition. One topic has a replica on every node.
 pub(super) fn replicas_of(topic: &str, nodes: usize) -> usize {
     if topic == TOPIC { nodes } else { nodes.min(REPLICAS) }
 }
@@ -316,7 +316,8 @@ mod tests {
     use super::*;
     use crate::CrashMode;
 
-    /// It may have been written by a node that was killed before its sync. A vote that is read is a vote.
+    /// A node that was killed before its sync may have left unsynced data. A vote that was read counts, so it
+    /// must be durable.
     #[test]
     fn what_a_killed_node_left_is_durable_once_the_next_one_runs() {
         let (mut site, file) = (Site::new(1, &mut Rng::new(1)), Path::new("/data/left"));
@@ -333,7 +334,8 @@ mod tests {
         assert_eq!(content(&site).as_deref(), Some(&b"a vote"[..]));
     }
 
-    /// Seed 3488 of the time: its replica of the metadata log stopped before the node knew itself, and nothing opened it again.
+    /// In seed 3488 of that time, the replica of the metadata log stopped before the node had started, and
+    /// nothing reopened it.
     #[test]
     fn a_node_that_finds_its_disk_full_while_it_starts_goes_on_when_there_is_room() {
         let (seconds, mut waited) = (Duration::from_secs, 0);

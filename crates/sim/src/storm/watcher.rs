@@ -1,4 +1,4 @@
-//! Somebody on each node who looks at what its replicas do: elections, truncations, copies of logs.
+//! A task on each node that watches its replicas: elections, truncations, copies of logs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tailrace_types::TopicPartition;
 use super::history::{Phase, SharedHistory};
 use super::site::{INTERNAL_TOPICS, TOPICS};
 
-/// What happens between the last look and the end of a node is not counted.
+/// Events between the last look and the end of a node are not counted.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Counts until everything has settled.
+/// Counts events until everything has settled.
 pub(super) async fn watch(node: Arc<Node>, history: SharedHistory) {
     let mut known = BTreeMap::<TopicPartition, Counters>::new();
     while history.lock().phase() <= Phase::Settling {
@@ -29,7 +29,7 @@ pub(super) async fn watch(node: Arc<Node>, history: SharedHistory) {
             let counters = handle.look(|core| core.as_replica().map(|replica| replica.counters())).await;
             let Some(now) = counters.flatten() else { continue };
             let before = known.insert(handle.id.clone(), now).unwrap_or_default();
-            // One that was opened again counts from zero.
+            // A replica that was reopened counts from zero.
             let before = if before.elected > now.elected { Counters::default() } else { before };
             let happened = [
                 ("a replica was elected", now.elected, before.elected),

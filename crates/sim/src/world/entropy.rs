@@ -1,8 +1,9 @@
-//! What the system gives as random numbers.
+//! The random numbers of the system.
 //!
-//! A [`World`](tailrace_env::World) answers for the random numbers of what runs in it. But std asks the system for the keys of its hash
-//! maps, and tokio for the choices of its channels: the order in which a map is walked would differ from run to run. The standard library
-//! allows to take the place of getrandom(2) for that. Threads that do not belong to a run get what the system gives.
+//! A [`World`](tailrace_env::World) supplies the random numbers of the code that runs in it. But std asks the
+//! system for the keys of its hash maps, and tokio for the choices of its channels. The iteration order of a
+//! map would then differ from run to run. The standard library allows programs to replace getrandom(2), so
+//! this module does. Threads outside of a run get the system's numbers.
 
 use std::cell::Cell;
 
@@ -12,22 +13,23 @@ use rustix::rand::GetRandomFlags;
 use crate::Rng;
 
 thread_local! {
-    /// What the next numbers follow from; `None` in threads that belong to no run.
+    /// The seed of the next numbers. `None` in threads outside of a run.
     static SEED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// From now on all random numbers of the calling thread follow from `seed`.
+/// From now on, all random numbers of the calling thread follow from `seed`.
 pub(crate) fn seed_thread(seed: u64) {
     SEED.set(Some(seed));
-    // Nothing else in this crate names the function, and it has to be linked.
+    // Nothing else in this crate names the function, but it must be linked.
     std::hint::black_box(getrandom as *const () as usize);
 }
 
-/// Takes the place of the C library's.
+/// Replaces the C library's function.
 #[expect(unsafe_code, reason = "the C library's function has this name and these parameters")]
 #[unsafe(no_mangle)]
 extern "C" fn getrandom(buffer: *mut u8, length: usize, flags: u32) -> isize {
-    // SAFETY: as of the C library's function, callers own `length` bytes at `buffer`. Zeros make them initialised.
+    // SAFETY: as with the C library's function, callers own `length` bytes at `buffer`. Zeros initialize
+    // them.
     let bytes = unsafe {
         buffer.write_bytes(0, length);
         std::slice::from_raw_parts_mut(buffer, length)

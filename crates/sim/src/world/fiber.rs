@@ -1,4 +1,4 @@
-//! Code with a stack of its own, that stops in the middle and is gone on with later.
+//! Code with its own stack that can be suspended in the middle and resumed later.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -8,29 +8,29 @@ use std::thread::ThreadId;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-/// As much as std gives a thread. What is not touched takes no memory.
+/// The default stack size of std's threads. Pages that are not touched take no memory.
 const STACK_BYTES: usize = 2 << 20;
 
-/// Stacks that are kept for the next fibers.
+/// The number of stacks kept for later fibers.
 const STACKS_KEPT: usize = 64;
 
 type Suspend = Yielder<(), ()>;
 
 thread_local! {
-    /// How the fiber that runs is left; null outside of fibers.
+    /// Suspends the running fiber. Null outside of fibers.
     static RUNNING: Cell<*const Suspend> = const { Cell::new(ptr::null()) };
     static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Code that runs while it is resumed. It belongs to the thread that made it.
+/// Code that runs while it is resumed. It belongs to the thread that created it.
 pub(super) struct Fiber {
     home: ThreadId,
-    /// `None` while it runs, and when it has ended.
+    /// `None` while it runs, and after it has ended.
     coroutine: RefCell<Option<Coroutine<(), (), ()>>>,
 }
 
 #[expect(unsafe_code, reason = "what a universe keeps has to be Send, and a universe stays in its thread")]
-// SAFETY: `resume` and `drop` refuse to touch the coroutine in any other thread than the one that made it.
+// SAFETY: `resume` and `drop` refuse to touch the coroutine in any thread but the one that created it.
 unsafe impl Send for Fiber {}
 
 #[expect(unsafe_code, reason = "what a universe keeps has to be Sync, and a universe stays in its thread")]
@@ -38,7 +38,7 @@ unsafe impl Send for Fiber {}
 unsafe impl Sync for Fiber {}
 
 impl Fiber {
-    /// Nothing of `work` is done before the fiber is resumed for the first time. `work` must not panic.
+    /// Creates a fiber. `work` starts when the fiber is resumed for the first time. It must not panic.
     pub(super) fn new(work: impl FnOnce() + 'static) -> io::Result<Self> {
         let stack = STACKS.with_borrow_mut(Vec::pop);
         let stack = stack.map_or_else(|| DefaultStack::new(STACK_BYTES), Ok)?;
@@ -49,7 +49,7 @@ impl Fiber {
         Ok(Self { home: std::thread::current().id(), coroutine: RefCell::new(Some(coroutine)) })
     }
 
-    /// Goes on until it suspends itself. False once it has ended.
+    /// Runs the fiber until it suspends itself. Returns false once it has ended.
     ///
     /// # Panics
     /// In another thread than its own.
@@ -80,13 +80,13 @@ impl Drop for Fiber {
     fn drop(&mut self) {
         let left = self.coroutine.take();
         if std::thread::current().id() != self.home {
-            // Its stack can be unwound at home only.
+            // The stack can only be unwound in its own thread.
             std::mem::forget(left);
         }
     }
 }
 
-/// Leaves the fiber that runs until it is resumed.
+/// Suspends the running fiber until it is resumed.
 ///
 /// # Panics
 /// Outside of fibers.
@@ -94,7 +94,8 @@ pub(super) fn suspend() {
     let own = RUNNING.get();
     assert!(!own.is_null(), "only a fiber can be suspended");
     #[expect(unsafe_code, reason = "nobody hands it to the code that blocks")]
-    // SAFETY: it is set when the fiber begins and after each resumption, and lives on the fiber's stack, which runs.
+    // SAFETY: it is set when the fiber starts and after each resumption. It is on the stack of the fiber,
+    // which is running.
     let suspend = unsafe { &*own };
     suspend.suspend(());
     RUNNING.set(own);

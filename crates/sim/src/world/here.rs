@@ -1,4 +1,4 @@
-//! Where and when the calling thread runs, for what it logs.
+//! The place and time of the calling thread, for its log lines.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,7 +7,7 @@ thread_local! {
     static HERE: Cell<Option<(Duration, u8)>> = const { Cell::new(None) };
 }
 
-/// How old the universe is, and the number of the machine whose turn it is. `None` outside of a run.
+/// Returns the age of the universe, and the number of the machine whose turn it is. `None` outside of a run.
 pub fn here() -> Option<(Duration, u8)> {
     HERE.get()
 }

@@ -1,4 +1,4 @@
-//! One machine: the world of what runs on it.
+//! One machine, which is the world of the code that runs on it.
 
 use std::io;
 use std::pin::Pin;
@@ -15,53 +15,53 @@ use super::thread::{self, Joins, Turns};
 use super::turns::{Host, Runs, Stalled, Universe, among_tasks, is_among_tasks};
 use crate::Rng;
 
-/// When the universe began, in seconds after 1970 began.
+/// The time at which the universe starts, since 1970.
 const BEGINNING: Duration = Duration::from_secs(1_700_000_000);
 
-/// Nobody has answered: the next try.
+/// Time until the next attempt if nobody answers.
 const DIAL_AGAIN: Duration = Duration::from_millis(200);
 
-/// The number of what was never started.
+/// The number of a task or thread that was never started.
 const NOTHING: u64 = 0;
 
-/// One machine, from switching on to losing its power. It is the world of what runs on it.
+/// One machine, from being switched on to losing its power. It is the world of the code that runs on it.
 pub(crate) struct Machine {
-    /// Itself, for what lasts.
+    /// A reference to itself, for everything that outlives a call.
     own: OnceLock<&'static Self>,
     universe: Universe,
     host: Arc<Host>,
     network: Network,
     number: u8,
     rng: Mutex<Rng>,
-    /// How far its clock is wrong, in nanoseconds.
+    /// The error of its clock, in nanoseconds.
     clock_error: AtomicI64,
 }
 
 impl Machine {
-    /// Does something in the world of this machine, as its tasks do.
+    /// Runs `work` in the world of this machine, as its tasks run.
     pub(crate) fn enter<T>(&'static self, work: impl FnOnce() -> T) -> T {
         let _inside = enter(self);
         among_tasks(work)
     }
 
-    /// Nothing of what runs on it goes on. `is_heard`: its processes were killed, so that the other ends of its connections hear of it;
-    /// a machine that loses its power says nothing.
+    /// Ends everything that runs on it. With `is_heard`, its processes were killed, so the other ends of its
+    /// connections notice. A machine that loses its power says nothing.
     pub(crate) fn stop(&self, is_heard: bool) {
         self.network.switched_off(self.number, is_heard);
         self.universe.end_all(&self.host);
     }
 
-    /// Nothing that runs on it has a turn for so long.
+    /// Gives nothing on this machine a turn for this long.
     pub(crate) fn pause(&self, time: Duration) {
         self.host.pause(self.universe.now() + time);
     }
 
-    /// Some of its tasks and threads have no turn for so long; `choice` decides which.
+    /// Gives some of its tasks and threads no turn for this long. `choice` decides which.
     pub(crate) fn starve(&self, time: Duration, choice: u64) {
         self.host.starve(self.universe.now() + time, choice);
     }
 
-    /// Sets its clock of the day wrong by so many milliseconds.
+    /// Makes its wall clock wrong by this many milliseconds.
     pub(crate) fn set_clock_error(&self, ms: i64) {
         self.clock_error.store(ms.saturating_mul(1_000_000), Ordering::Relaxed);
     }
@@ -70,15 +70,16 @@ impl Machine {
         self.own.get().expect("it is set when it is switched on")
     }
 
-    /// What is dropped with a machine starts nothing.
+    /// Starts a task or thread and returns its number. Starts nothing for destructors that run once the
+    /// machine is off.
     fn start(&self, runs: Runs) -> u64 {
         if self.host.is_on() { self.universe.add(&self.host, runs) } else { NOTHING }
     }
 }
 
 impl Network {
-    /// A machine that has just been switched on, with the address 10.0.0.`number`. It lasts as long as the process, as a world has to: a
-    /// few hundred bytes.
+    /// Switches on a machine with the address 10.0.0.`number`. It lives as long as the process, as a world
+    /// must, and takes a few hundred bytes.
     pub(crate) fn switch_on(&self, number: u8) -> &'static Machine {
         let universe = self.universe();
         let machine: &'static Machine = Box::leak(Box::new(Machine {
@@ -103,7 +104,7 @@ impl Universe {
     /// [`Stalled`].
     ///
     /// # Panics
-    /// If the task does, or if the machine loses its power meanwhile.
+    /// If the task panics, or if the machine loses its power meanwhile.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         machine: &'static Machine,
@@ -200,7 +201,7 @@ impl World for Machine {
     }
 }
 
-/// Where the tasks of a machine run.
+/// Runs the tasks of a machine.
 struct Loops(&'static Machine);
 
 impl Spawn for Loops {
@@ -212,7 +213,7 @@ impl Spawn for Loops {
     fn spawn_blocking(&self, work: Work) {
         let machine = self.0;
         if machine.host.is_on() {
-            // Tasks are around it, too.
+            // Blocking work also runs in the context of tasks.
             let work = Box::new(|| among_tasks(work));
             let started = Turns::start(&machine.universe, &machine.host, work);
             drop(started.expect("the system gives a thread"));

@@ -1,10 +1,12 @@
 //! A world that follows from one number: [`tailrace_env::World`] for several machines, on one thread.
 //!
-//! A [`Universe`] has machines. What runs on one (tasks, work that may block, threads) takes turns with what runs on the others, in an
-//! order that the seed decides. Time passes a little with each turn, and a lot when everybody waits. A thread of a machine is a coroutine
-//! with a stack of its own: all that waits in it waits by way of the world.
+//! A [`Universe`] has machines. Whatever runs on one (tasks, blocking work, threads) takes turns with
+//! whatever runs on the others, in an order that the seed decides. Time passes a little with each turn, and a
+//! lot when everything waits. A thread of a machine is a coroutine with its own stack: everything in it that
+//! waits must wait through the world.
 //!
-//! A machine that loses its power loses all that runs on it at once: tasks are dropped, threads unwind out of whatever they wait for.
+//! A machine that loses its power loses everything that runs on it at once: tasks are dropped, and threads
+//! unwind out of whatever they wait for.
 
 mod entropy;
 mod fiber;

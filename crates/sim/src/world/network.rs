@@ -1,8 +1,9 @@
 //! The network between machines: connections that carry bytes in order, as TCP does, late and in pieces.
 //!
-//! A machine has one address, 10.0.0.NUMBER. A cut holds back what goes one way between two machines, until it ends: then it arrives,
-//! late. A connection can be reset, for both ends at once. A machine that loses its power says nothing: its other ends hear of it when
-//! they send, and the machine is on again.
+//! A machine has one address, 10.0.0.NUMBER. A cut holds back the bytes in one direction between two machines
+//! until it ends. They then arrive late. A connection can be reset, for both ends at once. A machine that
+//! loses its power says nothing: the other ends of its connections notice when they send and the machine is
+//! on again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, IoSlice};
@@ -18,16 +19,16 @@ use tailrace_env::net::{BufferSizes, Listen, Socket};
 use super::turns::Universe;
 use crate::Rng;
 
-/// Bytes that are under way or wait to be read, in each direction of a connection.
+/// Bytes in transit or waiting to be read, in each direction of a connection.
 const BUFFERED_BYTES: usize = 64 * 1024;
 
-/// Most bytes that one write takes.
+/// The most bytes that one write takes.
 const WRITTEN_BYTES: u64 = 32 * 1024;
 
-/// The first port of those that are picked.
+/// The first of the ports that are picked automatically.
 const PICKED_PORTS: u16 = 40_000;
 
-/// How long bytes are under way, in nanoseconds, at least and at most.
+/// Shortest and longest time in transit, in nanoseconds.
 const LATENCY_NANOS: (u64, u64) = (20_000, 400_000);
 
 /// All connections of a universe.
@@ -41,13 +42,13 @@ struct NetworkState {
     rng: Rng,
     next_connection: u64,
     next_port: u16,
-    /// Machines that are on.
+    /// Machines that are switched on.
     on: BTreeSet<u8>,
     listening: BTreeMap<SocketAddr, Listening>,
     connections: BTreeMap<u64, [End; 2]>,
-    /// What goes from the one to the other is held back.
+    /// Directions, as (from, to), whose bytes are held back.
     cuts: BTreeSet<(u8, u8)>,
-    /// What goes from the one to the other is under way for so much longer.
+    /// Additional time in transit for each direction, as (from, to).
     slow: BTreeMap<(u8, u8), Duration>,
 }
 
@@ -57,17 +58,17 @@ struct Listening {
     accepts: Option<Waker>,
 }
 
-/// One end, with what is on its way to it. The one that was dialled is the second.
+/// One end of a connection, with the bytes in transit to it. The end that was dialled is the second.
 struct End {
     machine: u8,
     address: SocketAddr,
     coming: VecDeque<(Duration, VecDeque<u8>)>,
-    /// Bytes of that.
+    /// The number of these bytes.
     bytes: usize,
-    /// The other end sends no more, and this one hears of it then.
+    /// When this end learns that the other end will send no more.
     ended: Option<Duration>,
     is_reset: bool,
-    /// Nobody is there any more.
+    /// The end was dropped.
     is_gone: bool,
     reads: Option<Waker>,
     writes: Option<Waker>,
@@ -88,7 +89,7 @@ impl End {
         }
     }
 
-    /// When the last of what is coming arrives.
+    /// Returns when the last of the bytes in transit arrives.
     fn last_arrival(&self) -> Duration {
         self.coming.back().map_or(Duration::ZERO, |(arrives, _)| *arrives)
     }
@@ -98,7 +99,7 @@ impl End {
     }
 }
 
-/// The address of a machine.
+/// Returns the address of a machine.
 fn address_of(machine: u8, port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::new(10, 0, 0, machine), port))
 }
@@ -115,7 +116,7 @@ fn parse(address: &str) -> io::Result<SocketAddr> {
 }
 
 impl Network {
-    /// The network of a universe, without machines.
+    /// Returns the network of a universe, without machines.
     pub(crate) fn new(universe: &Universe) -> Self {
         let state = NetworkState {
             rng: universe.fork(),
@@ -142,7 +143,7 @@ impl Network {
         self.lock().on.insert(machine);
     }
 
-    /// A machine is gone. `is_heard`: only its processes are; its system tells the other ends.
+    /// Removes a machine. With `is_heard`, only its processes are gone, and its system tells the other ends.
     pub(super) fn switched_off(&self, machine: u8, is_heard: bool) {
         let mut state = self.lock();
         state.on.remove(&machine);
@@ -162,7 +163,7 @@ impl Network {
         state.connections.retain(|_, ends| !ends.iter().all(|end| end.is_gone));
     }
 
-    /// Holds back what goes from one machine to another, or lets it go on.
+    /// Holds back the bytes from one machine to another, or lets them go on.
     pub(crate) fn cut(&self, from: u8, to: u8, is_cut: bool) {
         let mut state = self.lock();
         if is_cut {
@@ -174,12 +175,12 @@ impl Network {
         }
     }
 
-    /// What goes from one machine to another is under way for so much longer from now on.
+    /// From now on, bytes from one machine to another take this much longer.
     pub(crate) fn slow_down(&self, from: u8, to: u8, by: Duration) {
         self.lock().slow.insert((from, to), by);
     }
 
-    /// Resets a connection between two machines, if there is one; which, `choice` says.
+    /// Resets a connection between two machines, if there is one. `choice` decides which.
     pub(crate) fn reset(&self, one: u8, other: u8, choice: u64) {
         let mut state = self.lock();
         let between = |ends: &[End; 2]| {
@@ -210,7 +211,7 @@ impl Network {
         Ok(Box::new(ListenerEnd { network: self.clone(), address }))
     }
 
-    /// One try. `None`: nobody answers, for now.
+    /// Tries to connect once. `None` if nobody answers for now.
     pub(super) fn dial(&self, machine: u8, address: &str) -> io::Result<Option<Arc<dyn Socket>>> {
         let there = parse(address)?;
         let Some(number) = machine_at(there) else { return Ok(None) };
@@ -231,7 +232,7 @@ impl Network {
         Ok(Some(Arc::new(SocketEnd { network: self.clone(), connection: id, side: 0 })))
     }
 
-    /// How long something is under way.
+    /// Draws a time in transit.
     pub(super) fn latency(&self) -> Duration {
         self.lock().latency()
     }
@@ -279,7 +280,7 @@ impl Listen for ListenerEnd {
 impl Drop for ListenerEnd {
     fn drop(&mut self) {
         let mut state = self.network.lock();
-        // One that has taken its place after a crash would be another one.
+        // A listener that was opened after a crash would be a different one.
         let Some(listening) = state.listening.get(&self.address) else { return };
         let waiting: Vec<u64> = listening.waiting.iter().map(|(connection, _)| *connection).collect();
         state.listening.remove(&self.address);
@@ -299,7 +300,7 @@ struct SocketEnd {
     side: usize,
 }
 
-/// What there is to read.
+/// What can be read.
 enum Arrived {
     Bytes,
     End,
@@ -308,7 +309,8 @@ enum Arrived {
 }
 
 impl SocketEnd {
-    /// Calls `work` with the state and the ends, own first; an error if the connection is no more.
+    /// Calls `work` with the state and the two ends, its own first. Returns an error if the connection no
+    /// longer exists.
     fn with<T>(
         &self,
         work: impl FnOnce(&mut NetworkSide<'_>, &mut End, &mut End) -> io::Result<T>,
@@ -332,7 +334,7 @@ struct NetworkSide<'a> {
 }
 
 impl NetworkSide<'_> {
-    /// When what is sent from a machine to `end` now arrives.
+    /// Returns when bytes that a machine sends to `end` now will arrive.
     fn arrival(&mut self, from: u8, end: &End) -> Duration {
         let (least, most) = LATENCY_NANOS;
         let latency = Duration::from_nanos(self.rng.between(least, most));
@@ -340,7 +342,7 @@ impl NetworkSide<'_> {
         end.last_arrival().max(self.universe.now() + latency + longer)
     }
 
-    /// What has arrived at `own`. If that is nothing, `waker` is woken when something does.
+    /// Returns what has arrived at `own`. If nothing has, `waker` is woken when something does.
     fn arrived(&self, own: &mut End, other: &End, waker: &Waker) -> Arrived {
         if own.is_reset {
             return Arrived::Reset;
@@ -366,7 +368,7 @@ impl NetworkSide<'_> {
         }
     }
 
-    /// Who reads at `end` hears of something that arrives then.
+    /// Wakes the reader at `end` when something arrives at this time.
     fn tell(&self, end: &mut End, arrives: Duration) {
         if let Some(waker) = end.reads.take() {
             self.universe.set_timer(arrives, waker);
@@ -477,7 +479,7 @@ impl Socket for SocketEnd {
 
 impl Drop for SocketEnd {
     fn drop(&mut self) {
-        // It is no more, or its machine lost its power: then nobody is told.
+        // If the connection no longer exists, or the machine lost its power, nobody is told.
         let closed = self.with(|side, own, other| {
             if own.is_gone {
                 return Ok(other.is_gone);
@@ -488,7 +490,7 @@ impl Drop for SocketEnd {
                 other.ended.get_or_insert(arrives);
                 side.tell(other, arrives);
             } else {
-                // As TCP has it: what was not read is lost, and the other end is to know.
+                // As in TCP, unread data is lost, and the other end must learn of that.
                 other.is_reset = true;
                 other.wake();
             }

@@ -1,7 +1,7 @@
-//! Threads that run only while it is their turn.
+//! Threads that run only during their turns.
 //!
-//! All of a run is one thread of the operating system. A thread of a machine is a coroutine with a stack of its own: code that blocks is
-//! left in the middle, and gone on with later, without a thread for each.
+//! A whole run uses one thread of the operating system. A thread of a machine is a coroutine with its own
+//! stack. Code that blocks is suspended in the middle and resumed later, without a system thread of its own.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,14 +17,14 @@ use super::fiber::{Fiber, suspend};
 use super::here::set_here;
 use super::turns::{Host, Resume, Runs, Universe, replace_among_tasks};
 
-/// What a thread is ended with when its machine loses its power.
+/// The panic payload that ends a thread when its machine loses its power.
 struct PowerLost;
 
 struct TurnsState {
-    /// Somebody has woken it since it last waited.
+    /// It was woken since it last waited.
     is_woken: bool,
     outcome: Option<Result<(), Box<dyn Any + Send>>>,
-    /// Who waits for its end.
+    /// Wakers of those who wait for its end.
     joining: Vec<Waker>,
 }
 
@@ -38,17 +38,17 @@ pub(super) struct Turns {
 }
 
 thread_local! {
-    /// The turns of the thread that runs, if it is one of a machine.
+    /// The turns of the running thread, if it belongs to a machine.
     static OWN: RefCell<Option<Arc<Turns>>> = const { RefCell::new(None) };
 }
 
-/// Those of the calling thread, if it is one of a machine.
+/// Returns the turns of the calling thread, if it belongs to a machine.
 pub(super) fn own() -> Option<Arc<Turns>> {
     OWN.with_borrow(Clone::clone)
 }
 
 impl Turns {
-    /// Starts a thread. It runs when it has its first turn.
+    /// Starts a thread. It first runs when it gets its first turn.
     pub(super) fn start(universe: &Universe, host: &Arc<Host>, work: Work) -> io::Result<Arc<Self>> {
         let state = TurnsState { is_woken: false, outcome: None, joining: Vec::new() };
         let turns = Arc::new(Self {
@@ -85,7 +85,7 @@ impl Turns {
         OWN.set(None);
     }
 
-    /// `unwinds`: the thread does, and what is dropped had to wait.
+    /// Starts a turn. With `unwinds`, the thread is unwinding and a destructor had to wait.
     fn begin_turn(&self, unwinds: bool) {
         set_here(self.universe.now(), self.host.number);
         if !self.host.is_on() && !unwinds {
@@ -93,7 +93,7 @@ impl Turns {
         }
     }
 
-    /// Lets the others go on until somebody wakes this thread.
+    /// Lets others run until this thread is woken.
     fn wait(&self) {
         let unwinds = std::thread::panicking();
         let (own, among_tasks) = (OWN.take(), replace_among_tasks(false));
@@ -137,7 +137,7 @@ impl Park for Turns {
     }
 }
 
-/// A thread of a machine, for those who wait for its end.
+/// A thread of a machine, for joining it.
 pub(super) struct Joins(pub(super) Arc<Turns>);
 
 impl Join for Joins {

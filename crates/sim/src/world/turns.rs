@@ -1,4 +1,4 @@
-//! Who has its turn next, and what time it is.
+//! Decides what runs next, and what time it is.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,52 +12,53 @@ use tailrace_env::{Task, World, enter};
 use super::here::set_here;
 use crate::Rng;
 
-/// How old a machine is when it is switched on, so that there are moments before.
+/// The age of a machine when it is switched on, so that it has a past.
 const PAST: Duration = Duration::from_secs(86_400);
 
-/// So many of those that are ready may be the next: the one that has waited longest is not always the first.
+/// The next turn goes to one of this many that are ready, so it is not always the one that has waited
+/// longest.
 const CHOICES: u64 = 4;
 
-/// A turn takes up to so long, in nanoseconds.
+/// The longest duration of a turn, in nanoseconds.
 const TURN_NANOS: u64 = 20_000;
 
-/// Nobody is ready, and no timer is set: what was waited for never comes.
+/// Nothing is ready and no timer is set, so the wait would never end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("everybody waits, and for nothing that comes by itself")]
 pub(crate) struct Stalled;
 
-/// Machines, and the time that they live in.
+/// The machines, and the time they share.
 #[derive(Clone)]
 pub(crate) struct Universe(Arc<Mutex<State>>);
 
-/// What has turns.
+/// A task or thread that gets turns.
 pub(super) enum Runs {
     Task(Task),
     Thread(Arc<dyn Resume>),
 }
 
-/// A thread that runs only while it is its turn.
+/// A thread that runs only during its turns.
 pub(super) trait Resume: Send + Sync {
-    /// Gives it its turn, and waits until that is over. False once it has ended.
+    /// Gives it a turn, and waits until the turn is over. Returns false once the thread has ended.
     fn resume(&self) -> bool;
 }
 
-/// What is known here of a machine.
+/// The scheduler's view of a machine.
 pub(super) struct Host {
-    /// What runs on it runs in this world.
+    /// The world that its tasks and threads run in.
     pub(super) world: OnceLock<&'static dyn World>,
     pub(super) number: u8,
-    /// How old the universe was when it was switched on.
+    /// The age of the universe when the machine was switched on.
     began: Duration,
     is_on: AtomicBool,
-    /// How old the universe is when it goes on, in nanoseconds.
+    /// The age of the universe at which the machine continues, in nanoseconds.
     paused_until: AtomicU64,
-    /// The same of some of what runs on it, and what decides which.
+    /// The same for the starved part of the machine, and the choice of which part that is.
     starved_until: AtomicU64,
     starves: AtomicU64,
 }
 
-/// Of so many tasks and threads one is starved.
+/// One task or thread of this many is starved.
 const STARVED_OF: u64 = 4;
 
 impl Host {
@@ -77,18 +78,18 @@ impl Host {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// Nothing of it has a turn until then.
+    /// Gives nothing on the machine a turn until then.
     pub(super) fn pause(&self, until: Duration) {
         self.paused_until.store(nanos(until), Ordering::Relaxed);
     }
 
-    /// Some of what runs on it has no turn until then: `choice` decides which.
+    /// Gives some tasks and threads of the machine no turn until then. `choice` decides which.
     pub(super) fn starve(&self, until: Duration, choice: u64) {
         self.starved_until.store(nanos(until), Ordering::Relaxed);
         self.starves.store(choice, Ordering::Relaxed);
     }
 
-    /// Until when what runs on it under this number has no turn.
+    /// Returns when the task or thread with this number may have a turn again.
     fn held_until(&self, id: u64) -> Duration {
         let mixed = (id ^ self.starves.load(Ordering::Relaxed)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let starved = match mixed.is_multiple_of(STARVED_OF) {
@@ -102,12 +103,12 @@ impl Host {
         *self.world.get().expect("it is set when the machine is switched on")
     }
 
-    /// How old the machine is when the universe is so old.
+    /// Converts the age of the universe to the age of the machine.
     pub(super) fn age(&self, now: Duration) -> Duration {
         PAST + (now - self.began)
     }
 
-    /// How old the universe is when the machine is so old.
+    /// Converts the age of the machine to the age of the universe.
     pub(super) fn when(&self, age: Duration) -> Duration {
         self.began + age.saturating_sub(PAST)
     }
@@ -121,17 +122,17 @@ thread_local! {
     static AMONG_TASKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// True if tasks are around the caller.
+/// Reports whether the caller is in the context of tasks, and so may spawn some.
 pub(super) fn is_among_tasks() -> bool {
     AMONG_TASKS.get()
 }
 
-/// Sets whether tasks are around the caller. What was before.
+/// Sets whether the caller is in the context of tasks. Returns the previous value.
 pub(super) fn replace_among_tasks(are_around: bool) -> bool {
     AMONG_TASKS.replace(are_around)
 }
 
-/// Does something with tasks around it.
+/// Runs `work` in the context of tasks.
 pub(super) fn among_tasks<T>(work: impl FnOnce() -> T) -> T {
     let before = AMONG_TASKS.replace(true);
     let outcome = work();
@@ -141,7 +142,7 @@ pub(super) fn among_tasks<T>(work: impl FnOnce() -> T) -> T {
 
 struct Entry {
     host: Arc<Host>,
-    /// `None` while it has its turn.
+    /// `None` during its turn.
     runs: Option<Runs>,
     waker: Waker,
     is_ready: bool,
@@ -149,12 +150,12 @@ struct Entry {
 }
 
 impl Entry {
-    /// Ends what has no further turn.
+    /// Ends an entry that gets no more turns.
     fn end(self) {
-        // What is dropped is in its world still.
+        // Destructors still run in the entry's world.
         let _inside = enter(self.host.world());
         match self.runs {
-            // It unwinds.
+            // Resume it until it has unwound.
             Some(Runs::Thread(thread)) => while thread.resume() {},
             others => among_tasks(|| drop(others)),
         }
@@ -167,12 +168,12 @@ struct State {
     next_id: u64,
     entries: BTreeMap<u64, Entry>,
     ready: Vec<u64>,
-    /// Ready since this turn began. They join the others in the order of their numbers: a channel of tokio that wakes several picks
-    /// their order at random, and by no seed.
+    /// Entries that became ready during this turn. They are queued in the order of their numbers: a tokio
+    /// channel that wakes several picks their order at random, without a seed.
     woken: Vec<u64>,
     timers: BTreeMap<(Duration, u64), Waker>,
     turns: u64,
-    /// Of all choices, times and bytes sent so far: two runs of one seed have the same.
+    /// Digest of all choices, times and bytes sent so far. Two runs of one seed have the same.
     digest: u64,
 }
 
@@ -181,7 +182,7 @@ fn mixed(digest: u64, with: u64) -> u64 {
 }
 
 impl Universe {
-    /// A universe without machines, whose course follows from `seed`.
+    /// Returns a universe without machines, whose course follows from `seed`.
     pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             rng: Rng::new(seed),
@@ -196,28 +197,28 @@ impl Universe {
         })))
     }
 
-    /// How old the universe is.
+    /// Returns the age of the universe.
     pub(crate) fn now(&self) -> Duration {
         self.lock().now
     }
 
-    /// How many turns there were.
+    /// Returns how many turns there were.
     pub(crate) fn turns(&self) -> u64 {
         self.lock().turns
     }
 
-    /// A number that tells two courses apart: who had which turn, when, and what was sent.
+    /// Returns a number that distinguishes two courses: which turns there were, when, and what was sent.
     pub(crate) fn digest(&self) -> u64 {
         self.lock().digest
     }
 
-    /// The checksum of something that was sent.
+    /// Adds the checksum of something that was sent.
     pub(super) fn sent(&self, checksum: u32) {
         let mut state = self.lock();
         state.digest = mixed(state.digest, checksum.into());
     }
 
-    /// Lets everybody have turns until `is_done`, which is asked after each turn.
+    /// Gives turns until `is_done`, which is checked before each turn.
     ///
     /// # Errors
     /// [`Stalled`].
@@ -231,13 +232,13 @@ impl Universe {
     /// Lets time pass.
     pub(crate) fn run_for(&self, time: Duration) {
         let end = self.now() + time;
-        // Nobody has to have anything to do.
+        // It is fine if nothing has anything to do.
         let _ = self.run_until(|| self.now() >= end);
         let mut state = self.lock();
         state.now = state.now.max(end);
     }
 
-    /// A source of random numbers of its own.
+    /// Returns an independent source of random numbers.
     pub(super) fn fork(&self) -> Rng {
         self.lock().rng.fork()
     }
@@ -264,7 +265,7 @@ impl Universe {
         Ok(())
     }
 
-    /// The timers whose time has come. If nobody is ready, it comes for the next.
+    /// Returns the timers that are due. If nothing is ready, time jumps to the next timer.
     fn due_timers(&self) -> Result<Vec<Waker>, Stalled> {
         let mut state = self.lock();
         state.line_up();
@@ -321,7 +322,7 @@ impl Universe {
         self.lock().entries.get(&id).map(|entry| entry.waker.clone())
     }
 
-    /// Adds something that is ready.
+    /// Adds something that is ready to run.
     pub(super) fn add(&self, host: &Arc<Host>, runs: Runs) -> u64 {
         let mut state = self.lock();
         state.next_id += 1;
@@ -351,7 +352,7 @@ impl Universe {
         ended.into_iter().for_each(Entry::end);
     }
 
-    /// Ends all that runs on a machine.
+    /// Ends everything that runs on a machine.
     pub(super) fn end_all(&self, host: &Arc<Host>) {
         host.is_on.store(false, Ordering::Release);
         loop {
@@ -387,7 +388,7 @@ impl State {
     }
 }
 
-/// Makes something ready.
+/// Makes an entry ready when woken.
 struct Ready {
     id: u64,
     universe: Universe,

@@ -1,5 +1,5 @@
-//! An administrator who deletes a topic and makes it again under its name, and writes to it. What a later topic of a name is told to have
-//! must not go with an earlier one.
+//! An administrator who deletes a topic, creates it again under the same name, and writes to it. Records that
+//! were acknowledged for a later topic must not be lost with an earlier one of the same name.
 
 use tailrace_env::time::{Duration, Instant};
 use tailrace_kafka_wire::messages::create_topics_request::CreatableTopic;
@@ -18,13 +18,13 @@ use crate::storm::site::{AGAIN_TOPIC, replicas_of};
 const CREATE_TOPICS: i16 = 7;
 const DELETE_TOPICS: i16 = 6;
 const METADATA: i16 = 12;
-/// The first one that names topics by their id.
+/// The first version that names topics by their id.
 const PRODUCE: i16 = 13;
 
-/// Nothing is deleted after that: nodes have to become whole.
+/// Deletions stop after this time, because nodes must become whole again.
 const CHURN: Duration = Duration::from_secs(5);
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize, nodes: usize) {
     client.history.lock().begins();
     let (begun, mut written) = (Instant::now(), 0);
@@ -45,14 +45,14 @@ pub(super) async fn run(mut client: Client, number: usize, nodes: usize) {
     client.history.lock().finishes();
 }
 
-/// A topic of the name, as some node knows it.
+/// A topic of this name, as some node knows it.
 #[derive(Clone, Copy)]
 struct Found {
     id: [u8; 16],
     leader: i32,
 }
 
-/// `None` if some node knows of none, or does not answer.
+/// Returns the topic. `None` if the node that was asked does not know one, or does not answer.
 async fn look(client: &mut Client) -> Option<Found> {
     let named = MetadataRequestTopic { name: Some(AGAIN_TOPIC.to_owned()), ..Default::default() };
     let request =
@@ -76,7 +76,8 @@ async fn create(client: &mut Client, nodes: usize) {
     }
 }
 
-/// Whatever is answered, the topic may go from now on: by its id, so that no other one goes for it.
+/// Deletes the topic by its id, so that no other topic is deleted instead. Whatever the answer, the topic may
+/// be gone from now on.
 async fn delete(client: &mut Client, id: [u8; 16]) {
     client.history.lock().dooms(id);
     let request = DeleteTopicsRequest {
@@ -90,7 +91,7 @@ async fn delete(client: &mut Client, id: [u8; 16]) {
     }
 }
 
-/// True if a record is acknowledged.
+/// Writes a record. Returns true if it is acknowledged.
 async fn write(client: &mut Client, topic: Found, number: u64) -> bool {
     let Ok(leader) = u8::try_from(topic.leader) else { return false };
     let value = format!("again.{number}");

@@ -1,4 +1,4 @@
-//! Requests of NATS: one that asks, and those of a queue group that answer.
+//! NATS requests: a client that sends them, and members of a queue group that answer.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,19 +9,19 @@ use super::client::{below, pause};
 use super::nats::{ANSWER_TIMEOUT, DIAL_PAUSE, Message, Said, Talk};
 use crate::storm::history::{Phase, SharedHistory};
 
-/// Who answers goes to another node after so long, at most.
+/// An answerer moves to another node after this time at the latest.
 const STAYS_MS: u64 = 3_000;
 
 pub(super) struct Asker {
     number: usize,
-    /// Which connection this is: what is said to an earlier one does not come to this one.
+    /// The number of this connection. Answers to an earlier connection do not reach this one.
     start: u32,
     nodes: u8,
     history: SharedHistory,
 }
 
 impl Asker {
-    /// `number`: in the history it counts as a node of its own, behind the others.
+    /// `number` identifies the client in the history, after the nodes.
     pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
         Self { number, start: 0, nodes, history }
     }
@@ -29,7 +29,7 @@ impl Asker {
     pub(super) async fn run(mut self) {
         self.history.lock().begins();
         while !self.has_ended() {
-            // A connection that is lost is no fault of the node.
+            // A lost connection is not a fault of the node.
             let _ = self.speak().await;
             self.start += 1;
             time::sleep(DIAL_PAUSE).await;
@@ -41,7 +41,7 @@ impl Asker {
         self.history.lock().has_ended(self.number)
     }
 
-    /// One connection, until it is lost, or a request has no answer.
+    /// Uses one connection until it is lost, or a request has no answer.
     async fn speak(&mut self) -> io::Result<()> {
         let inbox = format!("answer.{}.{}", self.number, self.start);
         let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
@@ -51,7 +51,7 @@ impl Asker {
             requests += 1;
             let reply = format!("{inbox}.{requests}");
             let has_to_be_answered = self.history.lock().phase() == Phase::Ending;
-            // The request says where the answer goes, so that a wrong one shows.
+            // The payload names the reply subject, so that a wrong answer shows.
             talk.say(&format!("PUB ask.{} {reply} {}\r\n{reply}\r\n", self.number, reply.len())).await?;
             answers.asked.insert(reply.clone());
             let answer = time::timeout(ANSWER_TIMEOUT, answers.wait(&mut talk, &reply, &self.history)).await;
@@ -62,7 +62,7 @@ impl Asker {
         Ok(())
     }
 
-    /// What became of a request.
+    /// Records what became of a request.
     fn tell(&self, reply: &str, is_answered: bool, has_to_be_answered: bool) {
         let mut history = self.history.lock();
         history.count(if is_answered { "a request was answered" } else { "a request had no answer" });
@@ -74,14 +74,14 @@ impl Asker {
     }
 }
 
-/// What came for the requests of one connection.
+/// Answers to the requests of one connection.
 struct Answers {
     asked: BTreeSet<String>,
     answered: BTreeSet<String>,
 }
 
 impl Answers {
-    /// Waits for the answer to one request; false if the node says that nobody is there.
+    /// Waits for the answer to one request. Returns false if the node reports no responders.
     async fn wait(&mut self, talk: &mut Talk, reply: &str, history: &SharedHistory) -> io::Result<bool> {
         loop {
             let Said::Message(message) = talk.next().await? else { continue };
@@ -107,7 +107,7 @@ impl Answers {
     }
 }
 
-/// One of those who answer.
+/// A client that answers requests.
 pub(super) struct Answerer {
     number: usize,
     nodes: u8,
@@ -121,14 +121,14 @@ impl Answerer {
 
     pub(super) async fn run(self) {
         loop {
-            // A connection that is lost is no fault of the node.
+            // A lost connection is not a fault of the node.
             let _ = self.serve().await;
             self.history.lock().listens(self.number, false);
             time::sleep(DIAL_PAUSE).await;
         }
     }
 
-    /// One connection, until it is lost, or it is time to go elsewhere.
+    /// Uses one connection until it is lost, or it is time to move.
     async fn serve(&self) -> io::Result<()> {
         let mut talk = Talk::open(self.nodes, "SUB ask.> answerers 1\r\n").await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));

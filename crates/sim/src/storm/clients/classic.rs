@@ -1,5 +1,5 @@
-//! A member of a group of the classic protocol: it joins, the leader of the group assigns, it heartbeats, gives all up when the group is
-//! rebalanced, leaves, or vanishes.
+//! A member of a group of the classic protocol. It joins, assigns partitions if it leads the group,
+//! heartbeats, gives everything up in a rebalance, leaves, or vanishes.
 
 use std::collections::BTreeSet;
 
@@ -26,20 +26,20 @@ const LEAVE_GROUP: i16 = 5;
 
 const GROUP: &str = "classic readers";
 
-/// Not Kafka's own: a coordinator does not look into what members tell each other.
+/// Not a protocol of Kafka's: a coordinator does not look into what members tell each other.
 const PROTOCOL: &str = "sim";
 
 struct Classic {
-    /// Empty until the coordinator has given one.
+    /// Empty until the coordinator has assigned one.
     id: String,
-    /// `None`: it has to join.
+    /// `None` if it has to join.
     generation: Option<i32>,
     owns: Ownership,
     /// When it sent the last request that was answered.
     alive_at: Instant,
 }
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize) {
     client.history.lock().begins();
     let owns = Ownership::none(GROUP, number);
@@ -59,7 +59,7 @@ pub(super) async fn run(mut client: Client, number: usize) {
         if client.history.lock().phase() == Phase::Storm {
             match below(60) {
                 0 => member.leave(&mut client).await,
-                // What it owned is free when its session has ended.
+                // Its partitions become free when its session has expired.
                 1 => member.forget(&client),
                 _ => {}
             }
@@ -94,7 +94,7 @@ impl Classic {
         }
     }
 
-    /// It has joined a generation, and hears what it is assigned.
+    /// Gets its assignment after it has joined a generation.
     async fn sync(&mut self, client: &mut Client, joined: &JoinGroupResponse) {
         let Some(node) = client.coordinator(Coordinated::Group, GROUP).await else { return };
         self.id.clone_from(&joined.member_id);
@@ -125,7 +125,7 @@ impl Classic {
         }
     }
 
-    /// True if it is a member still.
+    /// Heartbeats. Returns true if it is still a member.
     async fn beat(&mut self, client: &mut Client, generation_id: i32) -> bool {
         let heard = while_owning(self.alive_at, self.heartbeat(client, generation_id)).await;
         if heard.is_none() {
@@ -135,7 +135,7 @@ impl Classic {
         heard.unwrap_or(false)
     }
 
-    /// True if it is a member still.
+    /// Sends a heartbeat. Returns true if it is still a member.
     async fn heartbeat(&mut self, client: &mut Client, generation_id: i32) -> bool {
         let sent = Instant::now();
         let Some(node) = client.coordinator(Coordinated::Group, GROUP).await else { return false };
@@ -166,7 +166,7 @@ impl Classic {
     }
 
     async fn leave(&mut self, client: &mut Client) {
-        // Somebody else may own it before this is answered.
+        // Another member may own the partitions before this is answered.
         self.owns.give_up(client);
         if let Some(node) = client.coordinator(Coordinated::Group, GROUP).await {
             let member = MemberIdentity { member_id: self.id.clone(), ..Default::default() };
@@ -179,14 +179,14 @@ impl Classic {
         self.forget(client);
     }
 
-    /// Owns nothing any more. It comes back as another one.
+    /// Gives up everything. It comes back as another member.
     fn forget(&mut self, client: &Client) {
         self.owns.give_up(client);
         (self.id, self.generation) = (String::new(), None);
     }
 }
 
-/// What the leader of a group gives to its members: the numbers of partitions, a byte each.
+/// Builds the assignments that the leader of a group sends: partition numbers, one byte each.
 fn assign(members: &[JoinGroupResponseMember]) -> Vec<SyncGroupRequestAssignment> {
     let given = |index: usize| -> Bytes {
         let own = (0..DATA_PARTITIONS).filter(|number| number % members.len() == index);

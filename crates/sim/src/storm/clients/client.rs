@@ -1,4 +1,4 @@
-//! What all clients that speak Kafka's protocol have in common: connections, and who leads and coordinates what.
+//! What all Kafka clients have in common: connections, and knowledge of leaders and coordinators.
 
 use std::collections::BTreeMap;
 
@@ -20,10 +20,10 @@ use crate::storm::site::{Keeps, TOPICS, topic_partition};
 const METADATA: i16 = 12;
 const FIND_COORDINATOR: i16 = 4;
 
-/// Before a node is asked again.
+/// Pause before a node is asked again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
 
-/// What is coordinated, as FindCoordinator names it.
+/// The type of a coordinator key, as FindCoordinator names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Coordinated {
     Group = 0,
@@ -55,7 +55,7 @@ impl Client {
         }
     }
 
-    /// Requests that were sent, and may have been carried out without an answer.
+    /// Returns how many requests were sent without an answer and may have been carried out.
     pub(super) fn unanswered(&self) -> u64 {
         self.unanswered
     }
@@ -102,7 +102,7 @@ impl Client {
         u8::try_from(below(self.nodes.into())).expect("there are few") + 1
     }
 
-    /// Asks some node who leads what, and forgets who coordinates. Never goes back to an earlier leader.
+    /// Asks some node for all leaders, and forgets all coordinators. Never goes back to an earlier leader.
     pub(super) async fn refresh(&mut self) {
         self.coordinators.clear();
         time::sleep(RETRY_PAUSE).await;
@@ -130,7 +130,7 @@ impl Client {
         }
     }
 
-    /// Who leads a partition, as far as this client knows.
+    /// Returns the leader of a partition, as far as this client knows.
     pub(super) async fn leader(&mut self, id: &TopicPartition) -> Option<(u8, LeaderEpoch)> {
         if !self.leaders.contains_key(id) {
             self.refresh().await;
@@ -149,7 +149,7 @@ impl Client {
         self.replicas.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Who coordinates a group or a transactional id, as far as this client knows.
+    /// Returns the coordinator of a group or a transactional id, as far as this client knows.
     pub(super) async fn coordinator(&mut self, what: Coordinated, key: &str) -> Option<u8> {
         let known = (what, key.to_owned());
         if let Some(node) = self.coordinators.get(&known) {
@@ -168,7 +168,8 @@ impl Client {
         found
     }
 
-    /// Puts a batch to the leader of its partition, as far as this client knows. `None`: nothing was answered.
+    /// Sends a batch to the leader of its partition, as far as this client knows. `None` if there was no
+    /// answer.
     pub(super) async fn produce(
         &mut self,
         id: &TopicPartition,
@@ -198,7 +199,7 @@ impl Client {
     }
 }
 
-/// A producer as its batches name it.
+/// A producer's id and epoch, as in its batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Producer {
     pub(super) id: ProducerId,
@@ -206,20 +207,20 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// As an answer names it.
+    /// The producer that an answer names.
     pub(super) fn new(id: i64, epoch: i16) -> Self {
         Self { id: ProducerId(id), epoch: ProducerEpoch(epoch) }
     }
 }
 
-/// How a batch is put.
+/// How a batch is sent.
 #[derive(Clone, Copy)]
 pub(super) struct Produce<'a> {
     pub(super) version: i16,
     pub(super) transactional_id: Option<&'a str>,
 }
 
-/// A batch whose only record has this key and value.
+/// Builds a batch with a single record, which has this key and value.
 pub(super) fn batch(key: Option<&str>, value: &str, options: BatchOptions) -> Bytes {
     let mut builder = BatchBuilder::new(options);
     let (key, value) = (key.map(str::as_bytes), Some(value.as_bytes()));
@@ -232,17 +233,17 @@ pub(super) fn code(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).unwrap_or(ErrorCode::UnknownServerError)
 }
 
-/// A number below `end`, from the world's random numbers.
+/// Returns a number below `end`, from the world's random numbers.
 pub(super) fn below(end: u64) -> u64 {
     random::u64() % end
 }
 
-/// An index below `end`.
+/// Returns an index below `end`.
 pub(super) fn index(end: usize) -> usize {
     usize::try_from(below(end as u64)).expect("it is below an index")
 }
 
-/// A while, of less than so many milliseconds.
+/// Pauses for less than this many milliseconds.
 pub(super) async fn pause(ms: u64) {
     time::sleep(Duration::from_micros(below(ms * 1_000))).await;
 }

@@ -1,4 +1,4 @@
-//! Commits ever higher offsets, and asks for them in between.
+//! Commits ever higher offsets, and reads them back in between.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use super::client::{Client, below, pause};
 use super::offsets::{commit, committed};
 use crate::storm::site::{DATA_TOPIC, topic_partition};
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize) {
     let (group, partition) = (format!("g{number}"), topic_partition(DATA_TOPIC, PartitionId(0)));
     let (mut next, mut acknowledged) = (0_i64, -1_i64);
-    // What was given up may be carried out later.
+    // Commits without an answer may still be carried out later.
     let mut given_up = BTreeSet::new();
     client.history.lock().begins();
     while !client.history.lock().has_ended(number) {
@@ -38,7 +38,7 @@ pub(super) async fn run(mut client: Client, number: usize) {
         };
         client.history.lock().done(number);
         let fits = found.get() == acknowledged || given_up.contains(&found.get());
-        // A coordinator that does not know yet that it is deposed tells what it knew.
+        // A deposed coordinator that does not know yet still returns what it knew, so check only at the end.
         if !fits && client.is_ending() {
             let what = format!("{group}: offset {found} is committed, and {acknowledged} was acknowledged");
             client.history.lock().found(what);

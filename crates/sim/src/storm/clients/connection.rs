@@ -1,4 +1,4 @@
-//! A connection that speaks Kafka's protocol.
+//! A connection that speaks the Kafka protocol.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use tailrace_kafka_wire::{Request, decode_response, request_frame};
 
 use crate::storm::site::kafka_address;
 
-/// How long an answer is waited for, at most.
+/// The longest wait for an answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Bytes of an answer, at most.
+/// Maximum size of an answer, in bytes.
 const ANSWER_BYTES_MAX: i32 = 16 << 20;
 
 pub(super) struct Connection {
@@ -23,9 +23,9 @@ pub(super) struct Connection {
 
 /// Why there is no answer.
 pub(super) enum CallError {
-    /// The connection was lost, or nothing was heard for too long.
+    /// The connection was lost, or was silent for too long.
     Lost,
-    /// What was answered is no answer.
+    /// The answer cannot be decoded.
     Illegible(String),
 }
 

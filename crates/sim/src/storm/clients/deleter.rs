@@ -11,7 +11,7 @@ use crate::storm::site::{OLD_TOPIC, topic_partition};
 
 const DELETE_RECORDS: i16 = 2;
 
-/// Between two requests, at most.
+/// The longest pause between two requests.
 const PAUSE_MS: u64 = 2_000;
 
 pub(super) async fn run(mut client: Client) {
@@ -30,7 +30,7 @@ pub(super) async fn run(mut client: Client) {
     }
 }
 
-/// Where the log begins then. `None`: that is not known.
+/// Deletes records below `to`. Returns the new log start, or `None` if it is unknown.
 async fn delete(client: &mut Client, to: i64) -> Option<i64> {
     let (leader, _) = client.leader(&topic_partition(OLD_TOPIC, PartitionId(0))).await?;
     let partition = DeleteRecordsPartition { partition_index: 0, offset: to, ..Default::default() };

@@ -1,4 +1,5 @@
-//! A member of a consumer group (KIP-848): it joins, takes what it is assigned, gives up what it is not, leaves, or vanishes.
+//! A member of a consumer group (KIP-848). It joins, takes the partitions it is assigned, gives up the
+//! others, leaves, or vanishes.
 
 use tailrace_env::random;
 use tailrace_env::time::{self, Instant};
@@ -21,18 +22,18 @@ const JOINS: i32 = 0;
 /// The epoch with which a member leaves.
 const LEAVES: i32 = -1;
 
-/// What a member knows of itself.
+/// What a member knows about itself.
 struct Member {
     id: String,
     epoch: i32,
     owns: Ownership,
-    /// All of it has to be told: it is new, or an answer was lost that may have told it something.
+    /// The next heartbeat must be complete: the member is new, or a lost answer may have told it something.
     is_news: bool,
     /// When it sent the last heartbeat that was answered, or its first one.
     alive_at: Option<Instant>,
 }
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize) {
     client.history.lock().begins();
     let mut member = Member::new(number);
@@ -42,7 +43,7 @@ pub(super) async fn run(mut client: Client, number: usize) {
         if client.history.lock().phase() == Phase::Storm {
             match below(60) {
                 0 => member.leave(&mut client).await,
-                // What it owned is free when its session has ended.
+                // Its partitions become free when its session has expired.
                 1 => member.give_up(&client),
                 _ => {}
             }
@@ -116,7 +117,7 @@ impl Member {
     }
 
     async fn leave(&mut self, client: &mut Client) {
-        // Somebody else may own it before this is answered.
+        // Another member may own the partitions before this is answered.
         self.owns.give_up(client);
         if self.epoch != JOINS && self.ask(client, LEAVES).await.is_some() {
             client.count("a member left");
@@ -124,7 +125,7 @@ impl Member {
         self.give_up(client);
     }
 
-    /// Owns nothing any more. It comes back as another one.
+    /// Gives up everything. It comes back as another member.
     fn give_up(&mut self, client: &Client) {
         self.owns.give_up(client);
         *self = Self::new(self.owns.number());

@@ -1,4 +1,5 @@
-//! Who uses a cluster: writers at a node's face, and clients that speak Kafka's protocol or NATS to whichever node they reach.
+//! The clients of a cluster: writers that call a node directly, and clients that speak the Kafka protocol or
+//! NATS to whichever node they reach.
 
 mod again;
 mod asker;
@@ -38,7 +39,7 @@ pub(super) use self::reader::Hiding;
 pub(super) use self::subscriber::Interest;
 pub(super) use self::writer::{WRITERS, Writer};
 
-/// Clients of each of these kinds.
+/// The number of clients of each kind.
 const PUBLISHERS: usize = 2;
 const ASKERS: usize = 2;
 const ANSWERERS: usize = 2;
@@ -47,24 +48,24 @@ const COMMITTERS: usize = 2;
 const MEMBERS: usize = 3;
 const SHARERS: usize = 2;
 
-/// Who has to be known to a node before everybody hears everything.
+/// The number of listeners that a node must know before every message reaches everyone.
 pub(super) const LISTENERS: usize = Interest::ALL.len() + ANSWERERS;
 
-/// Consumer groups: one of each protocol.
+/// The number of consumer groups: one of each protocol.
 pub(super) const GROUPS: usize = 2;
 
-/// Transactional clients of the classic protocol, beside the others, where coordinators move: nothing but the coordinator's epoch tells its
-/// late markers from those of the next transaction.
+/// Additional transactional clients of the classic protocol in runs where coordinators move. Only the
+/// coordinator's epoch distinguishes its late markers from those of the next transaction.
 const MORE_CLASSIC: usize = 5;
 
 /// Starts all clients, in the world of their machine.
 pub(super) fn spawn_all(site: &Site, history: &SharedHistory, protocol: u64) {
     let nodes = u8::try_from(site.computers.len()).expect("there are few");
-    // In the history each counts as a node of its own, behind the others.
+    // The history numbers each client after the nodes.
     let mut numbers = usize::from(nodes)..;
     let mut number = || numbers.next().expect("there are few");
     let client = || Client::new(nodes, history.clone());
-    // Half of the runs begin with each.
+    // Half of the runs start with each protocol.
     let protocols = [Protocol::Classic, Protocol::EpochPerTransaction].into_iter().cycle();
     let mut protocols = protocols.skip(usize::try_from(protocol % 2).expect("it is small"));
     let mut protocol = || protocols.next().expect("it never ends");

@@ -1,4 +1,4 @@
-//! A connection that speaks NATS.
+//! A connection that speaks the NATS protocol.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use tracing::debug;
 use super::client::below;
 use crate::storm::site::nats_address;
 
-/// How long an answer is waited for, at most.
+/// The longest wait for an answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Between two tries to reach a node.
+/// Pause between two attempts to reach a node.
 pub(super) const DIAL_PAUSE: Duration = Duration::from_millis(100);
 
-/// After so long without a word a listener asks whether the node is there.
+/// After this much silence a listener sends a PING to the node.
 const IDLE: Duration = Duration::from_millis(300);
 
-/// It asks so many times in a row.
+/// Number of unanswered PINGs in a row after which the node is given up.
 const SILENT_MAX: u32 = 10;
 
-/// Most bytes of one line.
+/// Maximum length of a line, in bytes.
 const LINE_BYTES_MAX: usize = 4096;
 
 const OPTIONS: &str = "{\"verbose\":false,\"no_responders\":true,\"headers\":true}";
@@ -30,11 +30,11 @@ const OPTIONS: &str = "{\"verbose\":false,\"no_responders\":true,\"headers\":tru
 pub(super) struct Talk {
     stream: Stream,
     input: Vec<u8>,
-    /// How many times the node was asked since it last said something.
+    /// How many PINGs the node was sent since it last sent something.
     unanswered: u32,
 }
 
-/// What a node says.
+/// A protocol message from a node.
 #[derive(Debug)]
 pub(super) enum Said {
     Message(Message),
@@ -44,9 +44,9 @@ pub(super) enum Said {
 #[derive(Debug)]
 pub(super) struct Message {
     pub(super) subject: String,
-    /// Where an answer is to go.
+    /// The reply subject.
     pub(super) reply: Option<String>,
-    /// `None`: it has headers, as only the node's own messages have here.
+    /// `None` if the message has headers, which only the node's own messages have here.
     pub(super) payload: Option<Vec<u8>>,
 }
 
@@ -57,7 +57,7 @@ enum Took {
 }
 
 impl Talk {
-    /// Reaches some node, and says what it wants.
+    /// Connects to some node and sends what it `wants`.
     pub(super) async fn open(nodes: u8, wants: &str) -> io::Result<Self> {
         let node = u8::try_from(below(nodes.into())).expect("there are few") + 1;
         let stream =
@@ -72,7 +72,8 @@ impl Talk {
         self.stream.write_all(text.as_bytes()).await
     }
 
-    /// What comes next. PING is answered on the way. Nothing is lost if this is dropped.
+    /// Returns the node's next message, and answers PINGs on the way. Nothing is lost if this future is
+    /// dropped.
     pub(super) async fn next(&mut self) -> io::Result<Said> {
         loop {
             match self.take()? {
@@ -87,8 +88,8 @@ impl Talk {
         }
     }
 
-    /// What comes within [`IDLE`]; `None` if nothing did, and the node was asked whether it is there. A node that lost its power does not
-    /// say so: one that never answers is given up.
+    /// Returns what comes within [`IDLE`]. If nothing does, sends a PING and returns `None`. A node that lost
+    /// its power does not say so, so this fails once a node leaves too many PINGs unanswered.
     pub(super) async fn next_soon(&mut self) -> io::Result<Option<Said>> {
         match time::timeout(IDLE, self.next()).await {
             Ok(said) => {
@@ -104,7 +105,7 @@ impl Talk {
         }
     }
 
-    /// Takes one whole operation from the input.
+    /// Takes one complete operation from the input.
     fn take(&mut self) -> io::Result<Option<Took>> {
         let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") else {
             let is_long = self.input.len() > LINE_BYTES_MAX;
@@ -120,7 +121,7 @@ impl Talk {
             "MSG" | "HMSG" => {
                 let subject = words.next().unwrap_or_default().to_owned();
                 let bytes: usize = words.next_back().and_then(|word| word.parse().ok()).unwrap_or(0);
-                // What is left has no headers: a number of the subscription, and where an answer is to go.
+                // What is left of a MSG line is the subscription id and perhaps a reply subject.
                 let reply = words.nth(1).map(str::to_owned);
                 let Some(payload) = self.input.get(all..all + bytes + 2) else { return Ok(None) };
                 let payload = (verb == "MSG").then(|| payload[..bytes].to_vec());

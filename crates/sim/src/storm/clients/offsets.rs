@@ -1,4 +1,4 @@
-//! What all members of groups have in common: they commit offsets, and ask for them.
+//! Commits and reads offsets, which members of all groups do.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::offset_commit_request::{
@@ -15,7 +15,7 @@ use super::client::{Client, Coordinated, code};
 const OFFSET_COMMIT: i16 = 8;
 const OFFSET_FETCH: i16 = 8;
 
-/// Commits an offset. `None`: nothing was answered.
+/// Commits an offset. `None` if there was no answer.
 pub(super) async fn commit(
     client: &mut Client,
     group: &str,
@@ -39,7 +39,8 @@ pub(super) async fn commit(
     Some(code(answer.topics.first()?.partitions.first()?.error_code))
 }
 
-/// The committed offset, once no transaction is about to change it; -1 where there is none. `None`: it is not known.
+/// Returns the committed offset, once no transaction is about to change it, or -1 if there is none. `None` if
+/// it is unknown.
 pub(super) async fn committed(client: &mut Client, group: &str, id: &TopicPartition) -> Option<Offset> {
     let node = client.coordinator(Coordinated::Group, group).await?;
     let (name, partition_indexes) = (id.topic.as_str().to_owned(), vec![id.partition.0]);

@@ -1,4 +1,5 @@
-//! A client that asks all nodes how far partitions are committed, in epochs that may just have begun. The leader answers at once.
+//! A client that asks all nodes how far partitions are committed, in epochs that may have only just begun.
+//! The leader answers at once.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::ListOffsetsRequest;
@@ -13,10 +14,10 @@ const LIST_OFFSETS: i16 = 6;
 /// The timestamp that asks how far a partition is committed.
 const LATEST: i64 = -1;
 
-/// Most time between two questions.
+/// The longest pause between two requests.
 const PAUSE_MS: u64 = 15;
 
-/// The newest epoch may be so many further than is known, and one less.
+/// The number of epochs to guess from: the newest known one and those after it.
 const GUESSES: u64 = 3;
 
 pub(super) async fn run(mut client: Client) {
@@ -31,7 +32,8 @@ pub(super) async fn run(mut client: Client) {
     }
 }
 
-/// Asks any node as if it led in the epoch `guess`. The newest epoch that is known now, if that is news.
+/// Asks any node as if it led in the epoch `guess`. Returns the newest epoch that is now known, or `None` if
+/// the answer tells nothing new.
 async fn look(client: &mut Client, id: &TopicPartition, guess: i32) -> Option<i32> {
     let partition = ListOffsetsPartition {
         partition_index: id.partition.0,

@@ -1,4 +1,5 @@
-//! An administrator: partitions go to other nodes, and leadership to preferred leaders, while everything goes on.
+//! An administrator who moves partitions to other nodes, and leadership to preferred leaders, while
+//! everything goes on.
 
 use tailrace_kafka_wire::ErrorCode;
 use tailrace_kafka_wire::messages::alter_partition_reassignments_request::{
@@ -13,10 +14,10 @@ use crate::storm::site::{INTERNAL_PARTITIONS, INTERNAL_TOPICS, REPLICAS, TOPICS}
 const ALTER_PARTITION_REASSIGNMENTS: i16 = 0;
 const ELECT_LEADERS: i16 = 2;
 
-/// The replica that stands first shall lead.
+/// Elects the first replica of the list.
 const PREFERRED: i8 = 0;
 
-/// Between two changes, at most.
+/// The longest pause between two changes.
 const PAUSE_MS: u64 = 1_200;
 
 pub(super) async fn run(mut client: Client, nodes: u8) {
@@ -26,7 +27,8 @@ pub(super) async fn run(mut client: Client, nodes: u8) {
         if below(4) == 0 {
             elect(&mut client).await;
         } else if usize::from(nodes) >= REPLICAS {
-            // What coordinators began before they moved arrives after others have gone on.
+            // Reassign internal topics too: what coordinators began before they moved then arrives after
+            // their successors have gone on.
             let (topic, partitions) = match below(2) {
                 0 => TOPICS[index(TOPICS.len())],
                 _ => (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], INTERNAL_PARTITIONS),
@@ -53,7 +55,8 @@ async fn elect(client: &mut Client) {
     }
 }
 
-/// A partition goes to three nodes or more, any of them. Where there are no others, another one is to lead.
+/// Moves a partition to any three or more nodes. If there are no others, this only changes the preferred
+/// leader.
 async fn reassign(client: &mut Client, nodes: u8, topic: &str, partition_index: i32) {
     let mut all: Vec<i32> = (1..=i32::from(nodes)).collect();
     let number = REPLICAS + index(all.len() - REPLICAS + 1);

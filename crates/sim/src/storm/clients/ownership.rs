@@ -1,4 +1,4 @@
-//! What all members of consumer groups have in common: each of them owns partitions for a while.
+//! Ownership of partitions, which all members of consumer groups have for a while.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,18 @@ use tailrace_env::time::{self, Duration, Instant};
 use super::client::Client;
 use crate::storm::site::SESSION_TIMEOUT;
 
-/// Between two heartbeats.
+/// Time between two heartbeats.
 pub(super) const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(300);
 
-/// A member that has heard nothing for so long owns nothing any more. It is less than a session lasts: a coordinator that does not know
-/// yet that it is deposed answers still, and the next one does not hear of that.
+/// A member that has had no answer for this long no longer owns anything. The time is shorter than a session:
+/// a deposed coordinator that does not know yet still answers, and its successor does not see those
+/// heartbeats.
 pub(super) const OWNS_UNHEARD: Duration = SESSION_TIMEOUT.checked_div(3).expect("3 is not 0");
 
-/// Does what a member does while it owns partitions. `since`: when it sent the last request that was answered, or its first one. `None`:
-/// it owns nothing any more, and what it was waiting for is not waited for any longer. To look only between two requests would not do:
-/// one may take longer than a session.
+/// Runs `does` while the member owns partitions. `since` is when the member sent the last request that was
+/// answered, or its first one. `None` if the member no longer owns anything. The wait for `does` ends then.
+/// Checking only between two requests would not be enough, because one request may take longer than a
+/// session.
 pub(super) async fn while_owning<T>(since: Instant, does: impl Future<Output = T>) -> Option<T> {
     let end = since + OWNS_UNHEARD;
     if Instant::now() >= end {
@@ -25,11 +27,11 @@ pub(super) async fn while_owning<T>(since: Instant, does: impl Future<Output = T
     time::timeout_at(end, does).await.ok()
 }
 
-/// What a member owns.
+/// The partitions that a member owns.
 pub(super) struct Ownership {
     /// The group's name.
     group: &'static str,
-    /// The member, in the history.
+    /// The member's number in the history.
     number: usize,
     partitions: BTreeSet<i32>,
 }
@@ -47,7 +49,7 @@ impl Ownership {
         &self.partitions
     }
 
-    /// Owns these from now on. False if that is nothing new.
+    /// Takes ownership of these partitions and gives up all others. Returns false if nothing changed.
     pub(super) fn take(&mut self, client: &Client, assigned: BTreeSet<i32>) -> bool {
         if assigned == self.partitions {
             return false;

@@ -1,4 +1,5 @@
-//! Copies a partition exactly once: what it reads, what it writes, and how far it has read are one transaction.
+//! Copies a partition exactly once: what it reads, what it writes, and how far it has read are one
+//! transaction.
 
 use tailrace_kafka_wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -15,13 +16,13 @@ use crate::storm::site::{DATA_TOPIC, OUT_TOPIC, topic_partition};
 
 const ADD_OFFSETS_TO_TXN: i16 = 3;
 
-/// Batches of one transaction, at most.
+/// Maximum number of batches of one transaction.
 const BATCHES: usize = 8;
 
-/// Times that a request is put, at most.
+/// Maximum number of attempts of a request.
 const TRIES: u32 = 20;
 
-/// The transactional id, and the group.
+/// The transactional id, which is also the group.
 const COPY: &str = "copy";
 
 pub(super) async fn run(mut client: Client, protocol: Protocol) {
@@ -34,7 +35,7 @@ pub(super) async fn run(mut client: Client, protocol: Protocol) {
     client.history.lock().finishes();
 }
 
-/// Until something goes wrong: then it begins again, as after a restart.
+/// Runs until something goes wrong. Then the caller starts it again, as after a restart.
 async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Option<()> {
     let [input, output] = [DATA_TOPIC, OUT_TOPIC].map(|topic| topic_partition(topic, PartitionId(0)));
     let mut producer = init(client, COPY).await?;
@@ -68,7 +69,8 @@ async fn round(client: &mut Client, protocol: Protocol, attempt: &mut u64) -> Op
         }
         position = next;
         client.count("a processor's transaction was committed");
-        // What is late would be taken for a part of the next transaction: nothing tells them apart.
+        // A late request would be taken for a part of the next transaction, because nothing distinguishes
+        // them.
         if protocol == Protocol::Classic && client.unanswered() != unanswered {
             return None;
         }
@@ -86,7 +88,7 @@ async fn position(client: &mut Client, input: &TopicPartition) -> Option<Offset>
     None
 }
 
-/// Some committed values, and where to go on.
+/// Returns some committed values, and the offset to continue from.
 async fn read(client: &mut Client, input: &TopicPartition, from: Offset) -> Option<(Vec<String>, Offset)> {
     let (node, epoch) = client.leader(input).await?;
     let asked = Asked { node, from, epoch: Some(epoch), has_read: LeaderEpoch::UNKNOWN, committed: true };
@@ -108,7 +110,7 @@ async fn read(client: &mut Client, input: &TopicPartition, from: Offset) -> Opti
     Some((values, next))
 }
 
-/// How far it has read becomes a part of the transaction.
+/// Adds the position to the transaction.
 async fn commit(
     client: &mut Client,
     transaction: &Transaction<'_>,
@@ -145,7 +147,7 @@ async fn commit(
     None
 }
 
-/// The group's offsets become a part of the transaction, as clients of the classic protocol ask.
+/// Adds the group's offsets to the transaction, as clients of the classic protocol do.
 async fn add_offsets(client: &mut Client, transaction: &Transaction<'_>) -> Option<()> {
     let Producer { id: producer_id, epoch: producer_epoch } = transaction.producer;
     let request = AddOffsetsToTxnRequest {

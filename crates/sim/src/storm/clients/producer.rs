@@ -1,4 +1,4 @@
-//! An idempotent producer: it puts each batch again until it is acknowledged.
+//! An idempotent producer that resends each batch until it is acknowledged.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::ErrorCode;
@@ -13,7 +13,7 @@ use crate::storm::site::{TOPIC, topic_partition};
 const INIT_PRODUCER_ID: i16 = 4;
 const PRODUCE: Produce<'static> = Produce { version: 9, transactional_id: None };
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize, topic: &'static str) {
     let partition = topic_partition(topic, PartitionId(0));
     client.history.lock().begins();
@@ -43,7 +43,7 @@ async fn begin(client: &mut Client, number: usize) -> Option<Producer> {
         producer_epoch: -1,
         ..InitProducerIdRequest::default()
     };
-    // Any node will do: one that leads something is known.
+    // Any node will do. This one is known to lead something.
     let (node, _) = client.leader(&topic_partition(TOPIC, PartitionId(0))).await?;
     let answer = client.ask(node, INIT_PRODUCER_ID, &request).await?;
     (answer.error_code == 0).then(|| {
@@ -53,7 +53,7 @@ async fn begin(client: &mut Client, number: usize) -> Option<Producer> {
     })
 }
 
-/// The next batch.
+/// Builds the next batch.
 fn offer(client: &Client, name: BatchName, producer: Producer) -> Bytes {
     let base_sequence = i32::try_from(name.number).expect("there are few");
     let Producer { id: producer_id, epoch: producer_epoch } = producer;
@@ -62,14 +62,14 @@ fn offer(client: &Client, name: BatchName, producer: Producer) -> Bytes {
     batch(Some(&name.key()), &name.to_string(), options)
 }
 
-/// Puts a batch. True if nothing is left to do for it.
+/// Sends a batch. Returns true if nothing is left to do for it.
 async fn is_settled(client: &mut Client, partition: &TopicPartition, name: BatchName, batch: Bytes) -> bool {
     match client.produce(partition, batch, PRODUCE).await {
         Some(Ok(offset)) => {
             client.history.lock().told(name, BatchFate::Stored(offset));
             true
         }
-        // One batch after the other, each until it is acknowledged: nothing can be missing.
+        // Each batch is sent until it is acknowledged, before the next one, so none can be missing.
         Some(Err(
             code @ (ErrorCode::OutOfOrderSequenceNumber
             | ErrorCode::UnknownProducerId

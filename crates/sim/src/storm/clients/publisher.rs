@@ -1,4 +1,4 @@
-//! Publishes what is captured, one message after the other, and waits for the acknowledgement of each.
+//! Publishes messages that are captured, one after the other, and waits for the acknowledgement of each.
 
 use std::io;
 
@@ -17,14 +17,14 @@ pub(super) struct Publisher {
     history: SharedHistory,
 }
 
-/// What became of a message.
+/// The answer to a message.
 enum Told {
     Stored(u64),
     Refused,
 }
 
 impl Publisher {
-    /// `number`: in the history it counts as a node of its own, behind the others.
+    /// `number` identifies the client in the history, after the nodes.
     pub(super) fn new(number: usize, nodes: u8, history: SharedHistory) -> Self {
         Self { next: BatchName { node: number, start: 0, writer: 0, number: 0 }, nodes, history }
     }
@@ -32,7 +32,7 @@ impl Publisher {
     pub(super) async fn run(mut self) {
         self.history.lock().begins();
         while !self.has_ended() {
-            // A connection that is lost is no fault of the node.
+            // A lost connection is not a fault of the node.
             let _ = self.speak().await;
             self.next.start += 1;
             time::sleep(DIAL_PAUSE).await;
@@ -44,9 +44,9 @@ impl Publisher {
         self.history.lock().has_ended(self.next.node)
     }
 
-    /// One connection, until it is lost, or nothing is heard for too long.
+    /// Uses one connection until it is lost, or is silent for too long.
     async fn speak(&mut self) -> io::Result<()> {
-        // Others have inboxes of their own.
+        // Each connection has its own inbox.
         let inbox = format!("ack.{}.{}", self.next.node, self.next.start);
         let mut talk = Talk::open(self.nodes, &format!("SUB {inbox}.* 1\r\n")).await?;
         while !self.has_ended() {
@@ -62,7 +62,7 @@ impl Publisher {
                 Told::Stored(sequence) => {
                     BatchFate::Stored(Offset(i64::try_from(sequence).expect("it is small") - 1))
                 }
-                // It may be stored all the same: the words of the refusal are for people.
+                // The message may be stored all the same. The text of the refusal is for people.
                 Told::Refused => BatchFate::Unknown,
             };
             self.history.lock().told(name, fate);
@@ -76,13 +76,13 @@ impl Publisher {
     }
 }
 
-/// What is said to `reply`. Everything before it is passed over.
+/// Returns the answer on `reply`. Skips everything before it.
 async fn acknowledgement(talk: &mut Talk, reply: &str) -> io::Result<Told> {
     loop {
         if let Said::Message(Message { subject, payload, .. }) = talk.next().await?
             && subject == reply
         {
-            // With headers: nobody took it, since the topic is not there yet.
+            // A message with headers means that nobody captured it, because the topic does not exist yet.
             return Ok(payload.map_or(Told::Refused, |payload| told(&payload)));
         }
     }

@@ -1,4 +1,5 @@
-//! Consumers: each reads every partition from its beginning, from leaders or followers, all records or the committed ones.
+//! Consumers. Each reads every partition from its start, from leaders or followers, and either all records or
+//! the committed ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,28 +19,28 @@ const FETCH: i16 = 12;
 const FETCH_BYTES: i32 = 64 << 10;
 const LIST_OFFSETS: i16 = 6;
 
-/// The timestamp that asks where a partition begins.
+/// The timestamp that asks for the log start of a partition.
 const EARLIEST: i64 = -2;
 
-/// How long a node waits for more, at most.
+/// The longest time that a node waits for more records.
 const WAIT_MS: i32 = 100;
 
-/// What a consumer reads.
+/// What a consumer reads, and from which replicas.
 #[derive(Clone, Copy)]
 pub(super) struct Taste {
-    /// Only what is committed.
+    /// Only committed records.
     pub(super) committed: bool,
     /// From any replica.
     pub(super) follows: bool,
-    /// Replicas that follow answer, too: then nobody knows whether the leader has.
+    /// Followers answer too, so the client cannot tell whether the leader answered.
     pub(super) followers_answer: bool,
 }
 
-/// How far a consumer has read.
+/// A consumer's position.
 #[derive(Clone, Copy)]
 struct Position {
     next: Offset,
-    /// The newest epoch of what it has read.
+    /// The newest epoch that it has read.
     epoch: LeaderEpoch,
 }
 
@@ -57,7 +58,7 @@ pub(super) async fn run(mut client: Client, taste: Taste) {
     }
 }
 
-/// One fetch. Where to go on.
+/// Fetches once. Returns the next position.
 async fn poll(client: &mut Client, id: &TopicPartition, at: Position, taste: Taste) -> Position {
     let Some((leader, epoch)) = client.leader(id).await else { return at };
     let (from, has_read) = (at.next, at.epoch);
@@ -71,7 +72,7 @@ async fn poll(client: &mut Client, id: &TopicPartition, at: Position, taste: Tas
     match asked.fetch(client, id).await {
         Some(fetched) => {
             if let (Some(epoch), false) = (asked.epoch, taste.followers_answer) {
-                // Only a leader answers, and it has this epoch, or it had refused.
+                // Only a leader answers, and it leads in this epoch. Otherwise it would have refused.
                 let mut history = client.history.lock();
                 let told = history.partitions.told(id, epoch, fetched.high_watermark, fetched.last_stable);
                 history.check(told);
@@ -89,7 +90,7 @@ async fn poll(client: &mut Client, id: &TopicPartition, at: Position, taste: Tas
     }
 }
 
-/// Where a partition begins, as its leader says.
+/// Returns the log start of a partition, as its leader reports it.
 async fn beginning(client: &mut Client, id: &TopicPartition) -> Option<Offset> {
     let (leader, epoch) = client.leader(id).await?;
     let partition = ListOffsetsPartition {
@@ -106,15 +107,15 @@ async fn beginning(client: &mut Client, id: &TopicPartition) -> Option<Offset> {
     (code(partition.error_code) == ErrorCode::None).then_some(Offset(partition.offset))
 }
 
-/// What a fetch asks for, and whom.
+/// The parameters of a fetch, and the node it is sent to.
 pub(super) struct Asked {
     pub(super) node: u8,
     pub(super) from: Offset,
-    /// `None` if a follower may be asked.
+    /// `None` if it may be sent to a follower.
     pub(super) epoch: Option<LeaderEpoch>,
-    /// The newest epoch of what the reader has.
+    /// The newest epoch that the reader has read.
     pub(super) has_read: LeaderEpoch,
-    /// Only what is committed.
+    /// Only committed records.
     pub(super) committed: bool,
 }
 
@@ -123,7 +124,7 @@ pub(super) struct Fetched {
     pub(super) bytes: Bytes,
     high_watermark: Offset,
     last_stable: Offset,
-    /// Aborted transactions: producer, first offset.
+    /// Aborted transactions, as producer and first offset.
     aborted: Vec<(i64, Offset)>,
 }
 
@@ -148,8 +149,9 @@ impl Asked {
         let partition = answer.responses.first()?.partitions.first()?.clone();
         match code(partition.error_code) {
             ErrorCode::None => Some(Fetched::of(partition)),
-            // Nothing is deleted, and what was read is committed. A leader that does not know yet that it is deposed lacks what a later one has
-            // written, and what another replica gave out.
+            // Nothing is deleted, and everything read is committed. A deposed leader that does not know yet
+            // may lack what a later leader has written and another replica has returned, so its epoch is
+            // checked.
             ErrorCode::OffsetOutOfRange
                 if self.epoch.is_some_and(|epoch| epoch >= self.has_read)
                     && client.keeps(id) != Keeps::Young =>
@@ -177,7 +179,7 @@ impl Fetched {
         }
     }
 
-    /// Hides what was aborted, as clients do.
+    /// Returns a filter that hides aborted records, as clients do.
     pub(super) fn hiding(&self) -> Hiding {
         Hiding::new(self.aborted.clone())
     }
@@ -218,20 +220,20 @@ fn take(client: &Client, asked: &Asked, id: &TopicPartition, fetched: &Fetched) 
     at
 }
 
-/// What a client does with the aborted transactions that it is told of.
+/// A filter of the records of aborted transactions, as clients apply it.
 pub(in crate::storm) struct Hiding {
     aborted: BTreeMap<Offset, i64>,
     hidden: BTreeSet<i64>,
 }
 
 impl Hiding {
-    /// Producers, and where a transaction of theirs that was aborted begins.
+    /// Takes producers, and the first offset of each aborted transaction.
     pub(in crate::storm) fn new(aborted: Vec<(i64, Offset)>) -> Self {
         let aborted = aborted.into_iter().map(|(producer, first)| (first, producer)).collect();
         Self { aborted, hidden: BTreeSet::new() }
     }
 
-    /// True if the next batch is shown to readers of committed records.
+    /// Reports whether the next batch is shown to readers of committed records.
     pub(in crate::storm) fn shows(&mut self, seen: &Seen) -> bool {
         let later = self.aborted.split_off(&seen.next);
         self.hidden.extend(std::mem::replace(&mut self.aborted, later).into_values());

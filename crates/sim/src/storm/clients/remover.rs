@@ -1,5 +1,5 @@
-//! Administrators who delete groups, and make them again: one with offsets, and a share group. What the group before had, the next one of
-//! the name must not see.
+//! Administrators who delete groups and create them again: a group with offsets, and a share group. The next
+//! group of a name must not see what the previous one had.
 
 use std::collections::BTreeSet;
 
@@ -22,19 +22,20 @@ const READERS: &str = "passing readers";
 /// The share group.
 const WORKERS: &str = "passing workers";
 
-/// Turns of a member before the group goes, at most.
+/// Maximum number of turns of a member before the group is deleted.
 const TURNS: u64 = 12;
 
 /// What a group has committed, as far as is known.
 struct Committed {
     next: i64,
-    /// What was acknowledged last; -1 for none.
+    /// The last acknowledged offset; -1 for none.
     acknowledged: i64,
-    /// What was asked for and not answered: it may be carried out later. -1 for a deletion.
+    /// Requests without an answer, which may still be carried out later. -1 stands for a deletion.
     given_up: BTreeSet<i64>,
 }
 
-/// A group whose offsets go and come again. `number`: in the history it counts as a node of its own, behind the others.
+/// Deletes and recreates a group with offsets. `number` identifies the client in the history, after the
+/// nodes.
 pub(super) async fn remove_readers(mut client: Client, number: usize) {
     let mut offsets = Committed { next: 0, acknowledged: -1, given_up: BTreeSet::new() };
     client.history.lock().begins();
@@ -70,7 +71,8 @@ impl Committed {
                 }
                 self.acknowledged = -1;
             }
-            // One that was deleted by a request without an answer; or a coordinator that was deposed says so.
+            // An earlier request without an answer deleted the group, or the answer comes from a deposed
+            // coordinator.
             Some((_, ErrorCode::GroupIdNotFound)) => {}
             _ => {
                 self.given_up.insert(-1);
@@ -86,7 +88,7 @@ impl Committed {
         };
         client.history.lock().done(number);
         let fits = found.get() == self.acknowledged || self.given_up.contains(&found.get());
-        // A coordinator that does not know yet that it is deposed tells what it knew.
+        // A deposed coordinator that does not know yet still returns what it knew, so check only at the end.
         if !fits && client.is_ending() {
             let what = format!(
                 "{READERS}: offset {found} is committed, and {} was acknowledged since the group was deleted",
@@ -97,7 +99,7 @@ impl Committed {
     }
 }
 
-/// A share group that goes and comes again: each time it has to get every record.
+/// Deletes and recreates a share group. Each new group must get every record.
 pub(super) async fn remove_workers(mut client: Client) {
     client.history.lock().begins();
     configure(&mut client, WORKERS).await;
@@ -128,15 +130,15 @@ pub(super) async fn remove_workers(mut client: Client) {
     }
 }
 
-/// A group that has a member does not go.
+/// Tries to delete a group that has a member, which must be refused.
 async fn delete_beside(client: &mut Client, member: &mut Member) {
     let Some(node) = member.beat(client).await else { return };
     match delete_group(client, WORKERS).await {
         Some((_, ErrorCode::NonEmptyGroup)) => client.count("a group with a member was not deleted"),
         Some((coordinator, ErrorCode::None)) => {
             client.history.lock().successor_begins();
-            // A coordinator that was deposed may know nothing of the member; and one that does not know yet that it is deposed knows of
-            // it still.
+            // A deposed coordinator may know nothing of the member. If it does not know yet that it is
+            // deposed, it may still know the member.
             if coordinator == node && member.beat(client).await == Some(node) {
                 client.history.lock().found(format!("{WORKERS} was deleted beside a member"));
             }
@@ -145,7 +147,7 @@ async fn delete_beside(client: &mut Client, member: &mut Member) {
     }
 }
 
-/// Until it is gone, or its offsets are.
+/// Repeats until the group is deleted, or its offsets are.
 async fn delete_workers(client: &mut Client) {
     let mut only_offsets = below(3) == 0;
     loop {
@@ -163,7 +165,8 @@ async fn delete_workers(client: &mut Client) {
                 });
                 return client.history.lock().successor_begins();
             }
-            // One that was deleted by a request without an answer; or a coordinator that was deposed says so.
+            // An earlier request without an answer deleted the group, or the answer comes from a deposed
+            // coordinator.
             Some(ErrorCode::GroupIdNotFound) => return,
             Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::NonEmptyGroup) if only_offsets => {
                 only_offsets = false;
@@ -173,7 +176,7 @@ async fn delete_workers(client: &mut Client) {
     }
 }
 
-/// Who coordinates, and what it answers.
+/// Deletes a group. Returns the coordinator and its answer.
 async fn delete_group(client: &mut Client, group: &str) -> Option<(u8, ErrorCode)> {
     let node = client.coordinator(Coordinated::Group, group).await?;
     let request = DeleteGroupsRequest { groups_names: vec![group.to_owned()], ..Default::default() };

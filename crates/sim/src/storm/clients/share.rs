@@ -1,4 +1,4 @@
-//! A member of a share group (KIP-932): it acquires records of the output, accepts them, and gives some back.
+//! A member of a share group (KIP-932). It acquires records of the output, accepts most, and releases some.
 
 use std::collections::BTreeMap;
 
@@ -25,36 +25,36 @@ const SHARE_GROUP_HEARTBEAT: i16 = 1;
 const SHARE_FETCH: i16 = 1;
 const SHARE_ACKNOWLEDGE: i16 = 1;
 
-/// The group that stays.
+/// The group that is never deleted.
 const WORKERS: &str = "workers";
 
-/// What a group is to IncrementalAlterConfigs.
+/// The resource type of a group in IncrementalAlterConfigs.
 const GROUP_RESOURCE: i8 = 32;
 
-/// Where a group begins that has not read yet; how long a record is held; how often it is delivered.
+/// Where a new group starts, how long a record is locked, and how often it is delivered.
 const SETTINGS: [(&str, &str); 3] = [
     ("share.auto.offset.reset", "earliest"),
     ("share.record.lock.duration.ms", "2000"),
     ("share.delivery.count.limit", "10"),
 ];
 
-/// Between two heartbeats.
+/// Time between two heartbeats.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The epoch with which a member leaves.
 const LEAVES: i32 = -1;
 
-/// What is said of a record.
+/// The acknowledgement types of a record.
 const ACCEPT: i8 = 1;
 const RELEASE: i8 = 2;
 
 pub(super) struct Member {
     group: &'static str,
     id: String,
-    /// 0: it has to join.
+    /// 0 if it has to join.
     epoch: i32,
     beat_at: Option<Instant>,
-    /// Of the session with each node, the epoch of the next request.
+    /// The epoch of the next request in the session with each node.
     sessions: BTreeMap<u8, i32>,
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn run(mut client: Client) {
     }
 }
 
-/// The group gets its settings, before anybody joins it.
+/// Sets the group's settings before any member joins.
 pub(super) async fn configure(client: &mut Client, group: &str) {
     while try_to_configure(client, group).await.is_none() {
         client.refresh().await;
@@ -98,7 +98,7 @@ impl Member {
         Self { group, id, epoch: 0, beat_at: None, sessions: BTreeMap::new() }
     }
 
-    /// A heartbeat, if it is time, and some records.
+    /// Sends a heartbeat if one is due, then handles some records.
     pub(super) async fn turn(&mut self, client: &mut Client) {
         pause(100).await;
         if self.beat_at.is_none_or(|at| at.elapsed() >= HEARTBEAT_INTERVAL) {
@@ -109,7 +109,7 @@ impl Member {
         }
     }
 
-    /// The node that has answered that it is a member, if one has.
+    /// Sends a heartbeat. Returns the node that confirmed the membership, if one did.
     pub(super) async fn beat(&mut self, client: &mut Client) -> Option<u8> {
         let (node, answered) = self.ask_coordinator(client, self.epoch).await?;
         match answered {
@@ -129,7 +129,7 @@ impl Member {
         }
     }
 
-    /// True if it is no member any more.
+    /// Leaves the group. Returns true if it is no longer a member.
     pub(super) async fn leave(&mut self, client: &mut Client) -> bool {
         let gone = [ErrorCode::UnknownMemberId, ErrorCode::GroupIdNotFound];
         match self.ask_coordinator(client, LEAVES).await {
@@ -138,7 +138,8 @@ impl Member {
         }
     }
 
-    /// Who coordinates, and the member's epoch. `None`: that is not known, or nothing was answered.
+    /// Sends a heartbeat to the coordinator. Returns the coordinator and the member's epoch. `None` if the
+    /// coordinator is unknown or does not answer.
     async fn ask_coordinator(
         &mut self,
         client: &mut Client,
@@ -162,7 +163,7 @@ impl Member {
         })
     }
 
-    /// Fetches some records, and says what becomes of them. `None`: it is not known who leads, or it does not answer.
+    /// Fetches some records and acknowledges them. `None` if the leader is unknown or does not answer.
     async fn share(&mut self, client: &mut Client) -> Option<()> {
         let (node, _) = client.leader(&topic_partition(OUT_TOPIC, PartitionId(0))).await?;
         let topic_id = client.topic_id(OUT_TOPIC).await?;
@@ -194,7 +195,7 @@ impl Member {
         Some(())
     }
 
-    /// Ranges that were acquired.
+    /// Returns the ranges that were acquired.
     async fn fetch(&mut self, client: &mut Client, node: u8, topic_id: [u8; 16]) -> Option<Vec<(i64, i64)>> {
         let partition = FetchPartition { partition_index: 0, ..Default::default() };
         let topic = FetchTopic { topic_id, partitions: vec![partition], ..Default::default() };
@@ -227,7 +228,8 @@ impl Member {
         Some(ranges)
     }
 
-    /// True if it is done, false if it was refused. `None`: nothing was answered.
+    /// Acknowledges a batch. Returns true if it is done, false if it was refused. `None` if there was no
+    /// answer.
     async fn acknowledge(
         &mut self,
         client: &mut Client,
@@ -257,7 +259,7 @@ impl Member {
                 client.count("an acknowledgement was refused");
                 Some(false)
             }
-            // It may have been carried out.
+            // The acknowledgement may have been carried out.
             _ => None,
         }
     }
@@ -268,7 +270,7 @@ impl Member {
         *epoch - 1
     }
 
-    /// Where nothing was answered, the session is not known any more.
+    /// Forgets the session if there was no answer.
     fn unless_lost<T>(&mut self, node: u8, answer: Option<T>) -> Option<T> {
         if answer.is_none() {
             self.sessions.remove(&node);
@@ -276,7 +278,7 @@ impl Member {
         answer
     }
 
-    /// `None`: the request was refused as a whole.
+    /// `None` if the request was refused as a whole, which also ends the session.
     fn look(&mut self, node: u8, error_code: i16) -> Option<()> {
         let is_fine = code(error_code) == ErrorCode::None;
         if !is_fine {

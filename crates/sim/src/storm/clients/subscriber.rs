@@ -1,4 +1,5 @@
-//! Subscribers: one that hears all messages, one that hears the records of transactions, and the members of a queue group.
+//! Subscribers: one that hears all messages, one that hears the records of transactions, and the members of a
+//! queue group.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -10,17 +11,17 @@ use super::nats::{DIAL_PAUSE, Said, Talk};
 use crate::history::{Outcome, transaction_of};
 use crate::storm::history::{Phase, SharedHistory};
 
-/// A subscriber goes to another node after so long, at most.
+/// A subscriber moves to another node after this time at the latest.
 const STAYS_MS: u64 = 4_000;
 
-/// What is subscribed to, and how.
+/// What a client subscribes to, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::storm) enum Interest {
     /// Messages that NATS clients publish.
     Messages,
-    /// The same, as one of a queue group.
+    /// The same, as a member of a queue group.
     Queue,
-    /// The same; it leaves before the end.
+    /// The same, but the member leaves before the end.
     QueueForAWhile,
     /// Records of transactions.
     Records,
@@ -46,7 +47,7 @@ impl Interest {
         }
     }
 
-    /// Under which name the history keeps what it hears.
+    /// Returns the name under which the history keeps what the client hears.
     pub(in crate::storm) fn name(self) -> &'static str {
         match self {
             Self::Messages => "a subscriber",
@@ -70,7 +71,7 @@ impl Subscriber {
 
     pub(super) async fn run(self) {
         while !self.has_left() {
-            // A connection that is lost is no fault of the node.
+            // A lost connection is not a fault of the node.
             let _ = self.listen().await;
             self.history.lock().listens(self.number, false);
             time::sleep(DIAL_PAUSE).await;
@@ -81,7 +82,7 @@ impl Subscriber {
         self.interest == Interest::QueueForAWhile && self.history.lock().phase() >= Phase::Leaving
     }
 
-    /// One connection, until it is lost, or it is time to go elsewhere.
+    /// Uses one connection until it is lost, or it is time to move.
     async fn listen(&self) -> io::Result<()> {
         let mut talk = Talk::open(self.nodes, self.interest.wants()).await?;
         let until = time::Instant::now() + Duration::from_millis(below(STAYS_MS));
@@ -90,7 +91,7 @@ impl Subscriber {
             if let Some(said) = talk.next_soon().await? {
                 self.take(said, &mut heard);
             }
-            // A subscriber that moves misses what comes meanwhile.
+            // A subscriber that moves misses messages meanwhile.
             let moves = time::Instant::now() >= until && self.history.lock().phase() == Phase::Storm;
             if moves || self.has_left() {
                 return Ok(());

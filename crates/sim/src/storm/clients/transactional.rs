@@ -1,4 +1,5 @@
-//! A transactional producer: a few batches to two partitions, then a commit or an abort. Whatever goes wrong, it presents itself again.
+//! A transactional producer. It sends a few batches to two partitions, then commits or aborts. If anything
+//! goes wrong, it initializes again.
 
 use bytes::Bytes;
 use tailrace_kafka_wire::ErrorCode;
@@ -15,21 +16,21 @@ use crate::storm::site::{DATA_TOPIC, topic_partition};
 const INIT_PRODUCER_ID: i16 = 4;
 const ADD_PARTITIONS_TO_TXN: i16 = 3;
 
-/// Times that a request is put, at most.
+/// Maximum number of attempts of a request.
 const TRIES: u32 = 20;
 
-/// So many transactions take their time: what is late for the one before finds them open.
+/// Percentage of transactions that are slow, so that late requests of the previous one find them open.
 const SLOW_PERCENT: u64 = 40;
 
-/// They wait so long before each batch, at most.
+/// The longest wait of a slow transaction before each batch.
 const SLOW_MS: u64 = 150;
 
 /// How transactions follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::storm) enum Protocol {
-    /// One epoch for all.
+    /// One epoch for all transactions.
     Classic,
-    /// An epoch for each (KIP-890).
+    /// An epoch for each transaction (KIP-890).
     EpochPerTransaction,
 }
 
@@ -47,19 +48,19 @@ impl Protocol {
     }
 }
 
-/// A transaction as its producer knows it.
+/// A transaction, as its producer knows it.
 #[derive(Clone, Copy)]
 pub(super) struct Transaction<'a> {
     /// The transactional id.
     pub(super) id: &'a str,
-    /// What its records begin with.
+    /// The prefix of its records' values.
     pub(super) name: &'a str,
     pub(super) producer: Producer,
     pub(super) protocol: Protocol,
 }
 
 impl Transaction<'_> {
-    /// A batch of one record.
+    /// Builds a batch of one record.
     pub(super) fn batch(&self, base_sequence: i32, value: &str) -> Bytes {
         let Producer { id: producer_id, epoch: producer_epoch } = self.producer;
         let options = BatchOptions {
@@ -73,7 +74,7 @@ impl Transaction<'_> {
     }
 }
 
-/// `number`: in the history it counts as a node of its own, behind the others.
+/// `number` identifies the client in the history, after the nodes.
 pub(super) async fn run(mut client: Client, number: usize, protocol: Protocol) {
     let id = format!("x{number}");
     let mut attempt = 0_u64;
@@ -95,18 +96,19 @@ pub(super) async fn run(mut client: Client, number: usize, protocol: Protocol) {
                 sequences = [0; 2];
             }
             producer = next;
-            // What is late would be taken for a part of the next transaction: nothing tells them apart.
+            // A late request would be taken for a part of the next transaction, because nothing distinguishes
+            // them.
             if protocol == Protocol::Classic && client.unanswered() != unanswered {
                 break;
             }
         }
     }
-    // What is open is aborted.
+    // Initializing aborts the open transaction.
     while init(&mut client, &id).await.is_none() {}
     client.history.lock().finishes();
 }
 
-/// Presents itself: a producer of that name before it is fenced off.
+/// Initializes the producer, which fences off an earlier producer of the same id.
 pub(super) async fn init(client: &mut Client, id: &str) -> Option<Producer> {
     pause(20).await;
     let node = client.coordinator(Coordinated::Transaction, id).await?;
@@ -132,7 +134,7 @@ pub(super) async fn init(client: &mut Client, id: &str) -> Option<Producer> {
     }
 }
 
-/// One transaction. The producer of the next one; `None` if that is not known.
+/// Runs one transaction. Returns the producer of the next one. `None` if it is unknown.
 async fn one(
     client: &mut Client,
     transaction: &Transaction<'_>,
@@ -232,7 +234,7 @@ pub(super) async fn send(
     None
 }
 
-/// Ends the transaction, asking until the outcome is known or somebody else has taken over.
+/// Ends the transaction. Asks until the outcome is known or another producer has taken over.
 pub(super) async fn end(
     client: &mut Client,
     transaction: &Transaction<'_>,
@@ -276,7 +278,7 @@ pub(super) async fn end(
     None
 }
 
-/// Does what an answer asks for. True once the request is carried out; `None` if it never will be.
+/// Does what an answer requires. Returns true once the request is carried out. `None` if it never will be.
 pub(super) async fn is_done(client: &mut Client, answer: Option<i16>) -> Option<bool> {
     match next_step(answer) {
         Step::Done => return Some(true),
@@ -287,7 +289,7 @@ pub(super) async fn is_done(client: &mut Client, answer: Option<i16>) -> Option<
     Some(false)
 }
 
-/// What an answer asks for.
+/// The step that an answer requires.
 enum Step {
     Done,
     Wait,
@@ -295,7 +297,7 @@ enum Step {
     GiveUp,
 }
 
-/// `None`: nothing was answered.
+/// Takes `None` if there was no answer.
 fn next_step(answer: Option<i16>) -> Step {
     match answer.map(code) {
         Some(ErrorCode::None) => Step::Done,
