@@ -1,5 +1,5 @@
-//! Aborted transactions whose marker compaction has removed: nobody may skip anything because of them, before a start or after,
-//! whatever the folder's snapshot of the producers says.
+//! Aborted transactions whose marker compaction has removed. Readers must not skip anything because of them,
+//! before or after a start, whatever the folder's snapshot of the producers says.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -33,7 +33,7 @@ struct Partition {
     core: Option<Solo<SimDisk>>,
     now: i64,
     sequence: i32,
-    /// Reads look at the disk first.
+    /// Reads check the disk first.
     verifies: bool,
 }
 
@@ -49,7 +49,7 @@ impl Partition {
     }
 
     fn open(&mut self) {
-        // All of the transactions fit one segment, of the others each has its own.
+        // The transactions fit in one segment. Each of the other batches gets its own.
         let config = LogConfig { segment_bytes: 600, preallocate_bytes: 0, ..LogConfig::default() };
         let store = LogStore::new(self.disk.clone(), 8);
         if self.verifies {
@@ -124,7 +124,8 @@ impl Partition {
         (round, map)
     }
 
-    /// Without `carry_out` what is exchanged counts for readers, and the disk does not learn of it.
+    /// Runs a round. Without `carry_out`, replaced segments count for readers, but the disk does not learn of
+    /// the replacement.
     fn compact_with(&mut self, carry_out: bool) {
         let (mut round, map) = self.begin_round();
         while let Some(rewritten) = round.rewrite_next(&map, &mut Unhurried).unwrap() {
@@ -137,8 +138,8 @@ impl Partition {
         }
     }
 
-    /// `a` is aborted, `c0` and `c1` are committed by the same producer. The first round takes the record of `a`, the second gives the
-    /// marker its time, which is over now.
+    /// The producer aborts `a`, then commits `c0` and `c1`. The first round removes the record of `a`, the
+    /// second sets the marker's delete horizon, which then passes.
     fn expire_the_marker(&mut self) {
         self.append("a", true);
         self.end(false);
@@ -158,8 +159,8 @@ impl Partition {
         assert_eq!(self.core().producers().aborted().len(), 1, "the marker went early");
     }
 
-    /// The third round, before which nothing was appended since the last checkpoint, takes the marker. Returns the snapshots as they were
-    /// before it.
+    /// Removes the marker in a third round. Nothing is appended between the last checkpoint and that round.
+    /// Returns the snapshots as they were before it.
     fn lose_the_marker(&mut self) -> Vec<(PathBuf, Vec<u8>)> {
         self.expire_the_marker();
         let before =
@@ -170,7 +171,8 @@ impl Partition {
         before
     }
 
-    /// Damages the abort marker on the disk, and mends the segment by a copy from which compaction has taken it.
+    /// Damages the abort marker on the disk, and repairs the segment from a copy whose marker compaction has
+    /// removed.
     fn mend_without_the_marker(&mut self) {
         let marker = self.core().producers().aborted().iter().next().unwrap().last_offset;
         let names = self.disk.read_dir(&common::dir()).unwrap().into_iter().map(|entry| entry.name);
@@ -224,14 +226,14 @@ impl Partition {
         names.filter(|name| name.ends_with(".snapshot")).map(|name| common::dir().join(name)).collect()
     }
 
-    /// The transactions that the newest snapshot lists as aborted.
+    /// Returns how many transactions the newest snapshot lists as aborted.
     fn listed(&self) -> usize {
         let newest = self.snapshots().pop().unwrap();
         let payload = &self.disk.content(&newest).unwrap()[32..];
         Producers::from_snapshot(payload).unwrap().aborted().len()
     }
 
-    /// The folder as it was left when a round did not write the snapshot again.
+    /// Puts back older snapshots, as if a round had not rewritten them.
     fn put_back(&self, snapshots: &[(PathBuf, Vec<u8>)]) {
         for (path, content) in snapshots {
             let file = self.disk.open(path, OpenMode::Truncate).unwrap();
@@ -244,7 +246,8 @@ impl Partition {
 
 const ALL: [&str; 6] = ["c0", "c1", "other-0", "other-1", "more", "still more"];
 
-/// A soak met it on three nodes: for the time of one answer a mended replica told of an abort whose marker the others had no longer.
+/// Found in a soak test with three nodes: for the duration of one answer, a repaired replica reported an
+/// abort whose marker the others no longer had.
 #[test]
 fn committed_records_stay_visible_when_a_segment_is_mended_from_a_copy_without_the_marker() {
     let mut partition = Partition::new();
@@ -301,8 +304,9 @@ fn a_folder_whose_snapshot_lists_an_aborted_transaction_without_a_marker_heals_a
     assert_eq!(partition.keys(), ALL);
 }
 
-/// A full disk kept exchanges from becoming durable, and power fails between a snapshot and its checkpoint: what a round has removed
-/// because of such an exchange must not be forgotten, since the crash brings the aborted record back.
+/// A full disk kept replacements from becoming durable, and then the power fails between a snapshot and its
+/// checkpoint. The crash brings the aborted record back. So a marker that a round removed because of such a
+/// replacement must not be forgotten.
 #[test]
 fn a_round_builds_on_nothing_that_a_crash_takes_back() {
     let mut partition = Partition::new();
@@ -330,8 +334,8 @@ fn a_round_builds_on_nothing_that_a_crash_takes_back() {
     assert_eq!(partition.keys(), ["c0", "other-0", "other-1", "other-2", "more", "still more"]);
 }
 
-/// The log start has passed a marker that came after the newest checkpoint. Whether its segment is still there or not, the
-/// transaction is over.
+/// The log start has passed a marker that came after the newest checkpoint. Whether its segment still exists
+/// or not, the transaction is over.
 #[test]
 fn the_end_of_a_transaction_is_known_after_the_log_start_has_passed_it() {
     for (segments_go, committed) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -361,8 +365,8 @@ fn the_end_of_a_transaction_is_known_after_the_log_start_has_passed_it() {
     }
 }
 
-/// The segment with the marker goes while a reader looks at the disk. The list of aborted transactions from before would hide what the
-/// producer has committed since.
+/// The segment with the marker is removed while a reader looks at the disk. The earlier list of aborted
+/// transactions would hide what the producer has committed since.
 #[test]
 fn a_read_that_is_overtaken_by_the_exchange_of_its_segment_begins_again() {
     let mut partition = Partition::with(true);

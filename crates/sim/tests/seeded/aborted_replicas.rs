@@ -1,5 +1,5 @@
-//! Aborted transactions whose marker compaction has removed, of replicas: each compacts by itself, and takes from others what these
-//! know.
+//! Aborted transactions whose marker compaction has removed, on replicas. Each replica compacts
+//! independently, and takes over what others know.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -42,7 +42,7 @@ fn append(trio: &mut Trio, key: &str, sequence: Option<i32>) {
     trio.talk(cut_off(3));
 }
 
-/// `a` is aborted, `c0` and `c1` are committed by the same producer; replica 3 hears of nothing.
+/// The producer aborts `a`, then commits `c0` and `c1`. Replica 3 receives none of it.
 fn transactions(trio: &mut Trio) {
     trio.lead(1);
     for (sequence, (key, committed)) in (0..).zip([("a", false), ("c0", true), ("c1", true)]) {
@@ -104,8 +104,8 @@ fn listed(disk: &SimDisk) -> usize {
     Producers::from_snapshot(&newest[32..]).unwrap().aborted().len()
 }
 
-/// Replica 1 leads, and its third round takes the marker that aborts `a`. Replica 3 knows nothing of all this. Returns the leader's
-/// snapshots from before the third round.
+/// Replica 1 leads, and its third round removes the marker that aborts `a`. Replica 3 knows nothing of all
+/// this. Returns the leader's snapshots from before the third round.
 fn without_marker() -> (Trio, Vec<(PathBuf, Vec<u8>)>) {
     let mut trio = Trio::with(&config());
     transactions(&mut trio);
@@ -144,11 +144,12 @@ fn a_replica_heals_at_a_start() {
     }
 }
 
-/// The leader's log goes on after what is applied: it sends the newest snapshot that it has on the disk, from before its last round.
+/// The leader's log extends beyond what is applied, so the leader sends the newest snapshot on its disk,
+/// which is from before its last round.
 #[test]
 fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault() {
     let (mut trio, before) = without_marker();
-    // Nobody has acknowledged it, so that it is not part of what is offered.
+    // This batch is not committed, so the offered snapshot does not contain it.
     let (header, bytes) = crate::common::trio::batch("not committed");
     trio.at(1).append(&header, bytes, None, NOW).unwrap();
     trio.sync(1);
@@ -167,7 +168,8 @@ fn a_replica_that_gets_an_older_table_from_the_leader_does_not_inherit_the_fault
     assert!(trio.at(3).producers().aborted().is_empty(), "it was inherited, and kept");
 }
 
-/// Its own list has the transaction, the copy has no marker of it: at no moment does the one apply to the other.
+/// The replica's own list has the transaction, and the copy lacks its marker. At no moment may the list apply
+/// to the copy.
 #[test]
 fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
     let mut trio = Trio::with(&config());
@@ -184,7 +186,7 @@ fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
     let (reader, answers) = (trio.at(3).reader(), Arc::new(Mutex::new(Vec::new())));
     let (seen, is_reading) = (Arc::clone(&answers), AtomicBool::new(false));
     trio.disks[2].observe(move |_| {
-        // Reading looks at the disk, too.
+        // Reading looks at the disk, too, so do not recurse.
         if is_reading.swap(true, Relaxed) {
             return;
         }
@@ -214,7 +216,8 @@ fn readers_of_a_replica_that_installs_a_snapshot_miss_nothing_committed() {
     );
 }
 
-/// Both have compacted equally far, but only the other one's last round came when the marker's time was over.
+/// Both replicas have compacted equally far, but only the other one's last round ran after the marker's
+/// delete horizon.
 #[test]
 fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transaction_with_it() {
     let mut trio = Trio::with(&config());
@@ -236,7 +239,7 @@ fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transact
         names.filter(|name| name.ends_with(".log")).map(|name| Path::new("/data/t-0").join(name)).next()
     };
     let damaged = logs(&trio.disks[1]).unwrap();
-    // Every batch, the marker's too.
+    // Damage every batch, including the marker.
     trio.disks[1].damage(&damaged, |bytes| {
         let mut at = 0;
         while at + 12 <= bytes.len() {
@@ -258,8 +261,9 @@ fn a_segment_that_is_mended_from_a_replica_without_the_marker_takes_the_transact
     assert!(keys(trio.at(2)).starts_with(&MORE.map(str::to_owned)), "{:?}", keys(trio.at(2)));
 }
 
-/// A start finds one batch damaged, a marker or another one, and reads the table of producers without it. Until it is whole again nothing
-/// behind it is stable; then readers of committed records get what they get elsewhere.
+/// A start finds one batch damaged, which may be a marker, and rebuilds the table of producers without it.
+/// Until the batch is repaired, nothing behind it is stable. Then readers of committed records get the same
+/// as elsewhere.
 #[test]
 fn a_table_that_was_read_over_damage_is_read_again() {
     let mut waited = 0;
@@ -281,7 +285,7 @@ fn a_table_that_was_read_over_damage_is_read_again() {
         let content = disk.content(file).unwrap();
         let batches: Vec<_> =
             split_batches(&content).map_while(Result::ok).map(|(header, _)| header).collect();
-        // What is not known to be synced would be cut off.
+        // A batch that is not known to be synced would be truncated.
         let Some(batch) = batches[..batches.len() - 1].get(number) else { break };
         let end: usize = batches[..=number].iter().map(|batch| batch.total_bytes()).sum();
         disk.damage(file, |bytes| bytes[end - 1] ^= 1);

@@ -1,11 +1,11 @@
-//! Reads that go no further than memory, where what they want is not there.
+//! Reads that are limited to memory, of data that is not in memory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{append, batch, disk, open, small_segments};
 use tailrace_log::{LogError, Reach};
 use tailrace_types::Offset;
 
-/// The disk says that it would have to wait, or reads less than there is, or nothing.
+/// The disk reports that it would have to wait, or reads less than there is, or nothing.
 #[test]
 fn what_is_not_in_memory_is_left_to_who_goes_to_the_disk_and_is_not_damaged() {
     let (mut at_hand, mut elsewhere) = (0, 0);

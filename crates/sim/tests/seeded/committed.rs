@@ -1,7 +1,8 @@
-//! One partition with everything at once, against a plain model: producers with transactions that commit, abort and stay open over
-//! restarts, plain ones, rounds of compaction whose markers and tombstones expire, DeleteRecords and retention, checkpoints,
-//! clean stops, power failures, failing and full disks. After every start and every round a consumer of each isolation level reads
-//! it all, skipping as Kafka's clients do, and must get what the model says. docs/simulation.md has more.
+//! One partition with everything at once, against a plain model: producers with transactions that commit,
+//! abort and stay open over restarts, plain producers, compaction whose markers and tombstones expire,
+//! DeleteRecords and retention, checkpoints, clean stops, power failures, failing and full disks. After every
+//! start and every round, a consumer of each isolation level reads everything, skips as Kafka's clients do,
+//! and must get what the model says. docs/simulation.md has more.
 //!
 //! `TAILRACE_SEEDS=n` runs that many seeds, `TAILRACE_SEED=n` replays one.
 
@@ -29,11 +30,11 @@ const POLICY: Policy = Policy {
     producer_expiration_ms: i64::MAX,
     timestamp_type: tailrace_records::TimestampType::CreateTime,
 };
-/// Has no transactions; the ids above have nothing else.
+/// This producer has no transactions. Those in the range below have nothing else.
 const IDEMPOTENT: i64 = 5;
 const TRANSACTIONAL: std::ops::RangeInclusive<i64> = 11..=14;
 
-/// How far the runs get: each must come up, or the mix proves nothing of it.
+/// Counts of what the runs reached. Each must be above zero, or the mix proves nothing about it.
 #[derive(Debug, Default)]
 struct Counters {
     rounds: Cell<u64>,
@@ -60,12 +61,12 @@ struct Appended {
     transaction: Option<usize>,
 }
 
-/// A transaction of a producer, as far as its records and its marker are in the log.
+/// A producer's transaction, as far as its records and its marker are in the log.
 #[derive(Clone, Copy, Debug)]
 struct Transaction {
     producer: i64,
     first: i64,
-    /// Where its marker lies, and whether it commits.
+    /// The offset of its marker, and whether it commits.
     end: Option<(i64, bool)>,
 }
 
@@ -83,18 +84,18 @@ struct World<'c> {
     policy: CompactionPolicy,
     now: i64,
     keys: u64,
-    /// Each transaction has an epoch of its own.
+    /// Each transaction has its own epoch.
     bumps_epochs: bool,
     core: Option<Solo<SimDisk>>,
     records: Vec<Appended>,
     transactions: Vec<Transaction>,
     producers: BTreeMap<i64, Producer>,
     values: u64,
-    /// Rounds have seen to everything below, in part or in full.
+    /// Rounds have covered everything below, in part or in full.
     cleaned_to: i64,
-    /// What a crash must not take back.
+    /// Everything below must survive a crash.
     committed: i64,
-    /// Exchanges that found no room to become durable.
+    /// Replacements of segments that could not become durable for lack of space.
     unfinished: Vec<Trim<SimDisk>>,
     /// The disk is about to fail.
     fails: bool,
@@ -159,7 +160,7 @@ impl<'c> World<'c> {
         self.check();
     }
 
-    /// What the log has lost is gone from the model, too. It may be nothing that was committed.
+    /// Removes from the model what the log has lost. Nothing committed may be lost.
     fn adopt(&mut self) {
         let core = self.core.as_ref().unwrap();
         let end = core.reader().log_end().get();
@@ -169,7 +170,7 @@ impl<'c> World<'c> {
         for transaction in &mut self.transactions {
             transaction.end = transaction.end.filter(|(marker, _)| *marker < end);
             if transaction.first >= end {
-                // It never was; others may come to lie there.
+                // It never happened, and other records may get its offsets.
                 transaction.first = i64::MAX;
             }
         }
@@ -302,7 +303,8 @@ impl<'c> World<'c> {
         }
     }
 
-    /// A round, to its end or not. The disk may fail in it at any operation, and power after that.
+    /// Runs a compaction round, perhaps not to its end. The disk may fail at any operation, and the power
+    /// after that.
     fn compact(&mut self) {
         self.fails = self.rng.percent(15);
         if self.fails {
@@ -324,7 +326,7 @@ impl<'c> World<'c> {
         }
     }
 
-    /// False if nothing was done. An error is one of the disk's, which leaves nothing to go on with.
+    /// Returns false if nothing was done. An error comes from the disk, and the log cannot be used any more.
     fn round(&mut self) -> Result<bool, ()> {
         let (policy, now) = (self.policy, TimestampMs(self.now));
         let mut round = match self.core().begin_compaction(&policy, now) {
@@ -365,10 +367,10 @@ impl<'c> World<'c> {
         Ok(true)
     }
 
-    /// What others do while a round is under way.
+    /// What others do during a round.
     fn between(&mut self) {
         match self.rng.below(12) {
-            // Of what fails to be written nothing is known.
+            // If a write fails, the model does not know what was stored.
             0..=2 if self.fails => {}
             0 => self.append(),
             1 => self.end_transaction(),
@@ -396,7 +398,8 @@ impl<'c> World<'c> {
         }
     }
 
-    /// Nothing of an undecided transaction goes: whether it is remembered then depends on the snapshots there are.
+    /// Nothing of an undecided transaction is deleted: whether it is remembered would then depend on the
+    /// snapshots that exist.
     fn delete_records(&mut self) {
         let reader = self.core().reader();
         let (start, stable) = (reader.log_start().get(), reader.last_stable_offset().get());
@@ -441,7 +444,7 @@ impl<'c> World<'c> {
         self.open();
     }
 
-    /// Some steps on a full disk, which may end with a power failure.
+    /// Takes some steps on a full disk, which may end with a power failure.
     fn fill_up(&mut self) {
         count(&self.counters.full);
         self.disk.set_space(Some(self.disk.used_bytes() + self.rng.below(1500)));
@@ -482,7 +485,8 @@ impl<'c> World<'c> {
         assert_eq!(stable, first.max(start).min(high_watermark), "the last stable offset");
     }
 
-    /// What a consumer got from `start` up to `end` is what the model has there, but for what compaction may have taken.
+    /// Checks that a consumer got from `start` to `end` what the model has there, except for what compaction
+    /// may have removed.
     fn check_consumed(&self, consumed: &[Consumed], isolation: Isolation, (start, end): (i64, i64)) {
         assert!(consumed.is_sorted_by(|a, b| a.offset < b.offset), "{isolation:?}: out of order");
         let visible = |record: &&Appended| isolation == Isolation::Uncommitted || self.is_committed(record);
@@ -512,7 +516,7 @@ impl<'c> World<'c> {
             .is_none_or(|number| self.transactions[number].end.is_some_and(|(_, commits)| commits))
     }
 
-    /// What the folder holds without its snapshots says the same, and nobody finds anything wrong with it.
+    /// Checks that the folder without its snapshots has the same content, and that all checks pass.
     fn finish(&mut self) {
         self.core.take().unwrap().close().unwrap();
         let report = inspect::verify_dir(&self.disk, &common::dir()).unwrap();

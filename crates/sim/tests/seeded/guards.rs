@@ -1,4 +1,4 @@
-//! Guards of transactions that are being verified, when other replicas come to lead.
+//! Guards of transactions that are being verified when another replica becomes the leader.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -25,7 +25,8 @@ fn batch(base_sequence: i32) -> (BatchHeader, Bytes) {
     builder.build_with_header()
 }
 
-/// The guard that is drawn before the coordinator is asked. Its answer may come much later.
+/// Returns the guard that is drawn before the coordinator is asked. The coordinator's answer may come much
+/// later.
 fn ask(trio: &mut Trio, leader: u64, sequence: i32) -> VerificationGuard {
     trio.at(leader).begin_verification(&batch(sequence).0, false, NOW)
 }
@@ -49,7 +50,8 @@ fn end(trio: &mut Trio, leader: u64, committed: bool) {
     trio.talk(|_, _| false);
 }
 
-/// Replica 1 asks about a batch, and another one leads before the answer is there. That one takes a transaction, and ends it.
+/// Replica 1 asks about a batch, and another replica leads before the answer arrives. That leader starts a
+/// transaction and ends it.
 fn with_an_old_guard(sequence: i32, committed: bool) -> (Trio, VerificationGuard) {
     let mut trio = Trio::new();
     trio.lead(1);
@@ -74,7 +76,7 @@ fn an_answer_that_comes_after_the_transaction_has_ended_elsewhere_is_worth_nothi
     let (mut trio, old) = with_an_old_guard(1, false);
     let refused = append(&mut trio, 1, 1, old);
     assert_eq!(refused, Err(ProducerError::Unverified { producer: PRODUCER }.to_string()));
-    // A transaction that nobody ends would keep readers from all that follows.
+    // A transaction that nobody ends would block readers from everything that follows.
     let reader = trio.at(1).reader();
     assert_eq!(reader.last_stable_offset(), reader.high_watermark().offset());
 }

@@ -1,5 +1,5 @@
-//! Groups in which nothing happens go to sleep, and wake whenever somebody is gone, or wants something: for any order in which
-//! messages arrive, get lost or come twice, and for nodes that die, come back or are cut off.
+//! Idle groups go to sleep, and wake up when a member is gone or wants something: for any order in which
+//! messages arrive, are lost or are duplicated, and for nodes that die, come back or are cut off.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::collections::VecDeque;
@@ -23,12 +23,12 @@ struct Node {
     lease: u64,
 }
 
-/// Three nodes, the messages between them, and what happens to those.
+/// Three nodes, the messages between them, and the faults of the network.
 struct Nodes {
     nodes: Vec<Node>,
     rng: Rng,
     waiting: VecDeque<PeerMessage>,
-    /// The node that hears nobody and is heard by nobody.
+    /// The node that is cut off from the others.
     cut_off: Option<usize>,
     is_lossy: bool,
     starts: u64,
@@ -62,7 +62,7 @@ impl Nodes {
         self.cut_off.is_some_and(|cut| cut == one || cut == other) || is_down(one) || is_down(other)
     }
 
-    /// One tick of every node: beats, clocks, and what is said because of them.
+    /// Ticks every node: beats, clocks, and the messages that follow.
     fn tick(&mut self) {
         for number in 0..3 {
             for other in 0..3 {
@@ -86,7 +86,7 @@ impl Nodes {
         self.talk();
     }
 
-    /// Delivers what waits, and what is said then; some of it late, twice, or never.
+    /// Delivers the waiting messages and their answers. Some of them arrive late, twice, or never.
     fn talk(&mut self) {
         for _ in 0..200 {
             for node in &mut self.nodes {
@@ -107,7 +107,7 @@ impl Nodes {
                     0 => continue,
                     1 => self.waiting.push_back(message.clone()),
                     2 => {
-                        // Late: behind everything that comes until the next tick.
+                        // Late: after everything that comes before the next tick.
                         self.waiting.push_back(message);
                         if self.rng.percent(50) {
                             return;
@@ -149,7 +149,7 @@ impl Nodes {
         self.nodes.iter().all(|node| node.replica.as_ref().is_some_and(|replica| replica.hibernates()))
     }
 
-    /// Ticks until `holds`, or fails.
+    /// Ticks until `holds`. Fails after `ticks` ticks.
     fn until(&mut self, ticks: usize, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         for _ in 0..ticks {
             if holds(self) {
@@ -162,7 +162,8 @@ impl Nodes {
         panic!("{what} did not come about: {shown:?}");
     }
 
-    /// A batch is appended by whoever leads, and committed; anew, if its leader turns out to be deposed.
+    /// Appends a batch at the current leader and waits for the commit. Tries again if the leader turns out to
+    /// be deposed.
     fn produce(&mut self, text: &str) {
         let mut offered = None;
         self.until(300, "a commit", |nodes| {
@@ -273,7 +274,7 @@ fn elections_of_many_groups_are_spread() {
     }
     took.sort_unstable();
     assert!(took[5] > 2 * ELECTION_TICKS && took[15] > took[5] + 2 * ELECTION_TICKS, "{took:?}");
-    // More than raft would take.
+    // More than raft would accept.
     let replica =
         Nodes::new(1).nodes[0].replica.as_mut().map(|replica| replica.spread_election(usize::MAX / 2));
     assert!(replica.is_some());
@@ -286,7 +287,7 @@ fn a_silence_that_ends_in_time_deposes_nobody() {
         nodes.produce("a");
         nodes.until(100, "sleep", |nodes| nodes.all_hibernate());
         let leader = nodes.leader().unwrap();
-        // Its members have just woken when it is heard of again.
+        // The members have just woken up when they hear from the leader again.
         nodes.cut_off = Some(leader);
         (0..=SILENCE_TICKS).for_each(|_| nodes.tick());
         assert!(!nodes.all_hibernate());
@@ -303,7 +304,7 @@ fn a_node_that_comes_back_is_told_who_leads() {
     nodes.until(100, "sleep", |nodes| nodes.all_hibernate());
     let leader = nodes.leader().unwrap();
     let other = (leader + 1) % 3;
-    // So quickly that nobody noticed: its beats tell.
+    // The node comes back so quickly that no other node noticed. Its beats say that it restarted.
     nodes.nodes[other].replica = None;
     nodes.start(other);
     nodes.until(20, "word of the leader", |nodes| {

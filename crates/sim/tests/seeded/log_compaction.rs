@@ -1,7 +1,7 @@
-//! Compaction against a plain model, over a disk that crashes, fails and fills up.
+//! Compaction against a plain model, on a disk that crashes, fails and fills up.
 //!
-//! Whatever happens, the last record of each key is there and everything keeps its offset; after a whole round nothing else
-//! is. `TAILRACE_SEEDS=n` runs that many seeds.
+//! Whatever happens, the last record of each key is there and everything keeps its offset. After a whole
+//! round nothing else is there. `TAILRACE_SEEDS=n` runs that many seeds.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ fn after_any_number_of_rounds_the_last_of_each_key_is_there_and_nothing_else() {
     });
 }
 
-/// With memory for a few keys only, the rounds get through all the same, each a little further.
+/// With memory for only a few keys, rounds still make progress, each a little further.
 #[test]
 fn a_map_that_fills_up_ends_the_round_and_the_next_goes_on() {
     each_seed(8, |seed| {
@@ -84,7 +84,8 @@ fn a_map_that_fills_up_ends_the_round_and_the_next_goes_on() {
             assert!(rounds < 500);
         }
         assert!(rounds >= 1);
-        // Everything below the end was seen, in pieces: one last round with memory for all leaves one record a key.
+        // Everything below the end was covered, in pieces. A last round with memory for all keys leaves one
+        // record per key.
         keyed.append_some(30);
         keyed.end_all_transactions();
         keyed.append_some(5);
@@ -106,7 +107,7 @@ fn a_batch_with_more_keys_than_there_is_memory_for_is_named() {
     keyed.check_nothing_lost();
 }
 
-/// The disk fails, and then power does, after every single operation of a round.
+/// The disk fails after every single operation of a round, and then the power does.
 #[test]
 fn a_crash_at_every_step_leaves_the_old_or_the_new() {
     each_seed(2, |seed| {
@@ -136,7 +137,7 @@ fn a_crash_at_every_step_leaves_the_old_or_the_new() {
                 let result = keyed.clean(MAP_BYTES);
                 keyed.disk.clear_rules();
                 reopen(&mut keyed, mode);
-                // What was cleaned may count or not: tombstones may be gone either way.
+                // What was cleaned may count or not, so tombstones may be gone either way.
                 let done = result.is_ok();
                 keyed.cleaned_to = keyed.log().log_end().get();
                 let log_end = keyed.log().log_end();
@@ -211,7 +212,7 @@ fn a_full_disk_ends_the_round_and_loses_nothing() {
     });
 }
 
-/// The headers of compacted segments tell what the checkpoint did.
+/// The headers of compacted segments say what the checkpoint would have said.
 #[test]
 fn a_log_that_lost_its_checkpoint_is_read_with_its_gaps() {
     each_seed(20, |seed| {
@@ -241,7 +242,7 @@ fn a_log_that_lost_its_checkpoint_is_read_with_its_gaps() {
             assert_eq!((keyed.log().next_raft_index(), keyed.log().last_epoch()), (next, epoch));
             keyed.check_producers();
         }
-        // From the beginning: what was seen to is forgotten with the checkpoint.
+        // From the start of the log: the checkpoint knew what was already cleaned, and it is lost.
         keyed.append_some(40);
         keyed.end_all_transactions();
         keyed.append_some(20);
@@ -250,7 +251,7 @@ fn a_log_that_lost_its_checkpoint_is_read_with_its_gaps() {
     });
 }
 
-/// A damaged compacted segment is damage, never a torn tail, with a checkpoint or without.
+/// A damaged compacted segment counts as damage, never as a torn tail, with or without a checkpoint.
 #[test]
 fn damage_in_a_compacted_segment_is_never_cut_off() {
     let mut keyed = Keyed::new(3);
@@ -268,7 +269,7 @@ fn damage_in_a_compacted_segment_is_never_cut_off() {
     assert_eq!((damaged.len(), damaged[0].damage.position), (1, 0), "{damaged:?}");
     assert!(log.reader().read(damaged[0].end_offset, log.log_end().offset(), 1, true).unwrap().is_some());
     drop(log);
-    // Without its row nothing tells where it ends.
+    // Without its row nothing tells where the batch ends.
     let index = common::dir().join(compacted.replace(".log", ".index"));
     keyed.disk.damage(&index, |bytes| bytes[70] ^= 1);
     keyed.disk.remove_file(&common::dir().join("checkpoint")).unwrap();
@@ -276,7 +277,8 @@ fn damage_in_a_compacted_segment_is_never_cut_off() {
     assert!(matches!(error, LogError::Damaged { .. }), "{error}");
 }
 
-/// The header is needed only where the checkpoint is lost, too; then it is derived. An intact segment never goes.
+/// The header is needed only if the checkpoint is lost, too. Then it is derived. An intact segment is never
+/// removed.
 #[test]
 fn a_compacted_segment_whose_header_is_damaged_is_found_and_never_removed() {
     for (seed, also_index) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -318,8 +320,8 @@ fn a_compacted_segment_whose_header_is_damaged_is_found_and_never_removed() {
     }
 }
 
-/// A reader that is under way while segments are exchanged reads on, from files that are gone and from new ones, and ends
-/// with the last value of each key.
+/// A reader that is active while segments are replaced continues, from removed files and from new ones, and
+/// ends with the last value of each key.
 #[test]
 fn a_reader_that_began_before_goes_on() {
     each_seed(30, |seed| {
@@ -352,7 +354,7 @@ fn a_reader_that_began_before_goes_on() {
             slices += 1;
         }
         assert_eq!(next, end);
-        // A later record of the same run may have taken a key's place: then the reader sees it further on.
+        // A later record in the same run may have replaced the key. The reader then sees it further on.
         for (key, value) in wanted {
             let later = keyed.last_of_keys(i64::MAX)[&key].offset >= end.0;
             assert!(later || seen.get(&key) == Some(&value), "{key:?}");
@@ -361,12 +363,12 @@ fn a_reader_that_began_before_goes_on() {
 }
 
 /// Tombstones stay for `delete.retention.ms` after the round that left nothing else of their keys. Nothing
-/// takes their place meanwhile: what is appended later has other keys.
+/// replaces them meanwhile, because later records have other keys.
 #[test]
 fn tombstones_stay_for_their_time() {
     each_seed(20, |seed| {
         let mut keyed = Keyed::new(seed);
-        // So many that some end with a tombstone.
+        // So many that some of them end with a tombstone.
         keyed.keys = 60;
         let there =
             |found: &[common::compaction::Record], offset: i64| found.iter().any(|r| r.offset == offset);
@@ -404,8 +406,8 @@ fn tombstones_stay_for_their_time() {
     });
 }
 
-/// The time of an abort marker begins with the first round that finds nothing of its transaction, and not
-/// with the one that removes it: who has read a record of it needs the marker.
+/// The time of an abort marker starts with the first round that finds nothing of its transaction, not with
+/// the round that removes the records: a reader that has read one of these records needs the marker.
 #[test]
 fn an_abort_marker_stays_for_its_time_after_the_round_that_finds_nothing_of_its_transaction() {
     each_seed(20, |seed| {
@@ -413,7 +415,7 @@ fn an_abort_marker_stays_for_its_time_after_the_round_that_finds_nothing_of_its_
         keyed.append_batch(11, true);
         let marker = keyed.log().log_end().offset();
         keyed.end_transaction(11, false);
-        // So that no header of the first one has to stay for the producer's sequence.
+        // This keeps the producer's sequence, so no header of the first transaction has to stay for it.
         keyed.append_batch(11, true);
         keyed.end_transaction(11, true);
         let mut is_there_after_a_round = |later_ms| {
@@ -431,7 +433,7 @@ fn an_abort_marker_stays_for_its_time_after_the_round_that_finds_nothing_of_its_
     });
 }
 
-/// A pace that ends the round after some bytes.
+/// A pace that ends the round after this many bytes.
 struct StopAfter(u64);
 
 impl Pace for StopAfter {
@@ -461,14 +463,15 @@ fn a_round_that_is_stopped_leaves_no_files_behind() {
         let segments = keyed.log().reader().segment_count();
         let logs = names(&keyed).iter().filter(|name| name.ends_with(".log")).count();
         assert_eq!(logs, segments);
-        // Another round is free to begin.
+        // Another round may start.
         keyed.clean(MAP_BYTES).unwrap().unwrap();
         keyed.check_clean();
     }
     panic!("never got through");
 }
 
-/// Retention and compaction of one topic: a segment that is removed while it is rewritten ends the round.
+/// Retention and compaction of the same topic: a segment that is removed while it is rewritten ends the
+/// round.
 #[test]
 fn a_segment_that_retention_removes_ends_the_round() {
     let mut keyed = Keyed::new(7);
@@ -497,8 +500,9 @@ fn a_segment_that_retention_removes_ends_the_round() {
     assert!(keyed.log().begin_compaction(settings).unwrap().is_some());
 }
 
-/// What a round has written counts from its installation on. Raft must know before that entries are gone: the seed 29923 of clusters, where
-/// power failed in between, and no checkpoint told that what lay there did not count yet.
+/// What a round has written counts once it is installed. Before that, raft must know that entries are gone.
+/// In seed 29923 of clusters the power failed in between, and no checkpoint said that the new files did not
+/// count yet.
 #[test]
 fn what_was_written_and_not_installed_does_not_count_after_a_crash() {
     let mut keyed = Keyed::new(11);
@@ -522,7 +526,7 @@ fn what_was_written_and_not_installed_does_not_count_after_a_crash() {
     drop(rewritten);
 }
 
-/// `min.compaction.lag.ms`: a segment with younger records is left as it is, with all that lies behind it.
+/// `min.compaction.lag.ms`: a segment with younger records is left unchanged, and so is everything behind it.
 #[test]
 fn what_is_younger_than_its_lag_stays() {
     const LAG_MS: i64 = 50_000;

@@ -1,5 +1,5 @@
-//! What the log does with bytes that are not what it wrote: heal what can be derived, refuse what cannot, never answer
-//! wrongly.
+//! What the log does with bytes that it did not write: it heals what can be derived, refuses what cannot, and
+//! never answers wrongly.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -26,7 +26,8 @@ fn index_file(base: i64) -> PathBuf {
     file(&format!("{base:020}.index"))
 }
 
-/// Thirty batches of three records in several segments, an entry without records at offset 30, closed.
+/// Writes thirty batches of three records in several segments, with an entry without records at offset 30,
+/// and closes the log.
 fn closed_log(disk: &SimDisk) -> Vec<u8> {
     let (mut log, _) = open(disk, &small_segments()).unwrap();
     for number in 0..30 {
@@ -134,7 +135,8 @@ fn what_is_left_of_a_segment_that_was_cut_short_is_served() {
     }
 }
 
-/// A read from there on says what is wrong, or has the records once they are back. It was an error for ever.
+/// A read from that offset on reports what is wrong, or returns the records once they are back. It used to be
+/// an error forever.
 #[test]
 fn a_time_in_a_damaged_batch_leads_to_its_first_offset() {
     let disk = common::disk(1);
@@ -169,7 +171,8 @@ fn a_time_in_a_segment_that_is_gone_leads_to_its_first_offset() {
     let (reader, end) = (log.reader(), log.log_end().offset());
     let next = reader.segment_bounds(Offset(0)).unwrap().1.0;
     let look = |time| reader.offset_for_time(TimestampMs(time), end).unwrap().map(|found| (found.0, found.1));
-    // That of its last batch; the batch behind it has one later time, of its last record.
+    // The largest time of the segment's last batch. The next batch has one later time, that of its last
+    // record.
     let largest = 1001 + next / 3;
     assert_eq!(look(1000), Some((Offset(0), TimestampMs(largest))));
     assert_eq!(look(largest + 1), Some((Offset(next + 2), TimestampMs(largest + 1))));
@@ -196,7 +199,7 @@ fn a_segment_that_is_missing_is_named_and_the_others_are_served() {
     }
 }
 
-/// The last segment, too: what is appended begins a segment of its own.
+/// This holds for the last segment, too. The next append starts a new segment.
 #[test]
 fn ten_bytes_cut_off_the_active_segment_cost_one_batch() {
     let disk = common::disk(1);
@@ -213,7 +216,7 @@ fn ten_bytes_cut_off_the_active_segment_cost_one_batch() {
     assert_eq!((log.log_end().offset(), served(&log).1), (Offset(91), vec![87]));
 }
 
-/// Twenty batches in one segment, the first ten synced, no checkpoint.
+/// Writes twenty batches in one segment, of which the first ten are synced, without a checkpoint.
 fn half_synced() -> SimDisk {
     let disk = common::disk(1);
     let config = tailrace_log::LogConfig { segment_bytes: 1 << 20, ..small_segments() };
@@ -266,7 +269,7 @@ fn a_synced_end_that_is_missing_is_damage_and_no_torn_tail() {
     assert_eq!((log.log_end().offset(), served(&log).1), (Offset(11), vec![8, 9]));
 }
 
-/// Its row is needed to know how far the bad batch reaches.
+/// Its row is needed to know how far the damaged batch extends.
 #[test]
 fn a_bad_batch_that_was_synced_and_has_no_row_takes_the_partition_offline() {
     let disk = half_synced();
@@ -352,7 +355,8 @@ fn another_identity_is_refused() {
     assert!(matches!(error, LogError::IdentityMismatch { .. }), "{error}");
 }
 
-/// Files that begin with a version, and where the checksum over all before it lies; `None` at the end.
+/// Files that start with a version, and the position of the checksum over everything before it. `None` if it
+/// is at the end.
 const VERSIONED: [(&str, Option<usize>); 4] = [
     ("partition.meta", None),
     ("checkpoint", None),
@@ -381,7 +385,8 @@ fn a_newer_format_is_refused_by_every_file_that_has_a_version() {
     }
 }
 
-/// Found by a soak: a flipped bit of a version kept the partition offline, as if a newer tailrace had written it.
+/// Found in a soak test: a flipped bit in a version kept the partition offline, as if a newer tailrace had
+/// written it.
 #[test]
 fn a_flipped_bit_of_a_version_is_damage_and_no_newer_format() {
     for (name, _) in VERSIONED {
@@ -401,7 +406,7 @@ fn a_flipped_bit_of_a_version_is_damage_and_no_newer_format() {
     }
 }
 
-/// Seed 87 of whole nodes: a misdirected write left the magic, and a version that is none.
+/// Seed 87 of whole nodes: a misdirected write left the magic intact, but not the version.
 #[test]
 fn a_write_that_went_astray_behind_the_magic_is_damage_and_no_newer_format() {
     for (name, _) in VERSIONED {
@@ -442,8 +447,8 @@ fn a_damaged_batch_is_found_by_the_verifier() {
     assert_eq!(inspect::dump_dir(&disk, &dir()).unwrap().filter(Result::is_err).count(), 1);
 }
 
-/// Whatever a power failure leaves of a truncation is one of the ends that the log may have, never damage: the seeds 18115 of clusters and
-/// 21552 of groups. And the state of producers at the old end is gone for good.
+/// Whatever a power failure leaves of a truncation is one of the possible ends of the log, and never damage:
+/// seeds 18115 of clusters and 21552 of groups. The state of producers at the old end is gone for good.
 #[test]
 fn a_truncation_that_power_cuts_short_leaves_a_log_that_opens() {
     for cut_at in [4, 12, 25, 30] {
@@ -502,7 +507,7 @@ fn what_lies_before_and_behind_a_damaged_batch_is_served() {
     assert!(log.reader().read(Offset(8), Offset(90), 1 << 20, true).is_err(), "also from within the batch");
     let before = log.reader().read(Offset(0), Offset(90), 1 << 20, true).unwrap().unwrap();
     assert_eq!(before.next_offset, Offset(6), "a slice ends before it");
-    // Somebody puts the right bytes back.
+    // Someone restores the right bytes.
     disk.damage(&log_file(0), |log| log[2 * bytes + 80] ^= 1);
     assert_eq!(scrub(&mut log), 1);
     assert_eq!(served(&log).1, [15]);
@@ -524,10 +529,12 @@ fn an_index_that_is_built_again_keeps_the_row_of_a_damaged_batch() {
     assert_eq!(raft_indexes(&log), expected);
 }
 
-/// Bytes of a batch that its checksum does not cover, but for its length: the base offset and the leader epoch.
+/// Bytes of a batch that its checksum does not cover, apart from its length: the base offset and the leader
+/// epoch.
 const UNCOVERED: [usize; 12] = [0, 1, 2, 3, 4, 5, 6, 7, 12, 13, 14, 15];
 
-/// Found by a soak: a flipped base offset, in a batch whose row was damaged, too, went into the index that was built again.
+/// Found in a soak test: a flipped base offset, in a batch whose row was also damaged, went into the rebuilt
+/// index.
 #[test]
 fn an_index_that_is_built_again_does_not_believe_what_no_checksum_covers() {
     type Change = fn(&SimDisk, usize);
@@ -546,7 +553,7 @@ fn an_index_that_is_built_again_does_not_believe_what_no_checksum_covers() {
                 change(&disk, 5 + at);
                 let (mut log, _) = open(&disk, &small_segments()).unwrap();
                 scrub(&mut log);
-                // Looked at by the rows that there are now.
+                // Checked against the current rows.
                 log.reader().recheck_damage();
                 let (good, bad) = served(&log);
                 let what = format!("change {number}, byte {at}, bit {bit}, {:?}", log.reader().damaged());

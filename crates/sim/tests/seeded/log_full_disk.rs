@@ -1,4 +1,4 @@
-//! A disk without space: appends are refused, nothing is lost, reads go on, and it heals.
+//! A disk without space: appends are refused, nothing is lost, reads continue, and the log recovers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -51,7 +51,7 @@ fn a_full_disk_refuses_appends_and_heals() {
     assert_eq!((log.log_end().offset(), recovery.truncated), (Offset(2), None));
 }
 
-/// The batch got through, its row did not: the batch must not come back at the next start.
+/// The batch was written but its row was not: the batch must not come back at the next start.
 #[test]
 fn a_batch_whose_row_found_no_space_is_gone() {
     let disk = common::disk(1);
@@ -95,7 +95,7 @@ fn a_failed_sync_poisons_and_is_not_retried() {
     assert_eq!(log.durable_end().offset(), Offset(0));
 }
 
-/// The first sync covers the folder, its parent, the identity, the segment's header and its name.
+/// The first sync covers the folder, its parent, the identity, and the header and name of the segment.
 #[test]
 fn the_first_sync_covers_every_name() {
     let disk = common::disk(1);
@@ -160,7 +160,7 @@ fn open_files_are_bounded() {
     assert!(store.open_segments() <= 4, "{} open", store.open_segments());
 }
 
-/// Retention is what ends a full disk, so it must not need space itself.
+/// Retention is what frees a full disk, so it must not need space itself.
 #[test]
 fn retention_works_on_a_full_disk() {
     let disk = common::disk(1);
@@ -180,8 +180,9 @@ fn retention_works_on_a_full_disk() {
     assert_eq!(log.log_end().offset(), Offset(41));
 }
 
-/// The batch went as a whole into a segment that is not written to again, and its row did not: cutting it off again has to be durable, or
-/// a power failure brings it back in the place of what came instead. The seed 8072 of clusters.
+/// The batch was written completely into a segment that gets no more writes, but its row was not. Cutting the
+/// batch off must be durable. Otherwise a power failure brings it back in place of what was appended instead.
+/// Seed 8072 of clusters.
 #[test]
 fn a_batch_that_found_no_space_does_not_come_back_after_a_power_failure() {
     for seed in 0..50 {

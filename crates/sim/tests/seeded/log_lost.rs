@@ -1,4 +1,5 @@
-//! Batches that are lost for good, and rounds of compaction that do not come to their end: neither may bring back, or take, anything else.
+//! Batches that are lost for good, and unfinished rounds of compaction: neither may bring back, or remove,
+//! anything else.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use crate::common;
 use crate::common::damage::copy;
 use crate::common::{SimLog, append, dir, open, read_all};
 
-/// Each segment takes two batches or three.
+/// Each segment holds two or three batches.
 fn small() -> LogConfig {
     LogConfig { segment_bytes: 220, preallocate_bytes: 0, ..LogConfig::default() }
 }
@@ -54,7 +55,7 @@ fn marker(commit: bool) -> Bytes {
     builder.build()
 }
 
-/// One round at `now`, of at most `groups` groups.
+/// Runs one round at `now`, of at most `groups` groups.
 fn compact(log: &mut SimLog, now: i64, groups: usize) {
     let end = log.log_end().offset();
     let settings = CompactionSettings {
@@ -76,7 +77,7 @@ fn compact(log: &mut SimLog, now: i64, groups: usize) {
     }
 }
 
-/// Offsets of the records of a key that are there.
+/// Returns the offsets of a key's records.
 fn offsets_of(log: &SimLog, key: &str) -> Vec<i64> {
     let content = read_all(log, Offset(0)).unwrap();
     let mut found = Vec::new();
@@ -95,8 +96,8 @@ fn offsets_of(log: &SimLog, key: &str) -> Vec<i64> {
     found
 }
 
-/// Whether the record of the transaction counts the marker said that is gone. So it may neither go nor take the place of the older one,
-/// however the producer's next transaction ended.
+/// Only the lost marker said whether the record of the transaction counts. So the record must not be removed,
+/// and must not replace the older one, however the producer's next transaction ended.
 #[test]
 fn what_a_lost_marker_has_ended_stays_beside_what_it_may_have_replaced() {
     for lost_is_commit in [false, true] {
@@ -131,7 +132,7 @@ fn what_a_lost_marker_has_ended_stays_beside_what_it_may_have_replaced() {
     }
 }
 
-/// Flips a bit of the body of the batch at an offset.
+/// Flips a bit in the body of the batch at this offset.
 fn flip_batch_at(disk: &SimDisk, offset: Offset) {
     let (log, _) = open(disk, &small()).unwrap();
     let (header, number) = (0..)
@@ -146,7 +147,7 @@ fn flip_batch_at(disk: &SimDisk, offset: Offset) {
     disk.damage(&file, |bytes| bytes[header.end_position() as usize - 1] ^= 1);
 }
 
-/// Its horizon is over, but the round that set it has not told how far it has come.
+/// The tombstone's horizon has passed, but the round that set it has not recorded how far it has come.
 #[test]
 fn a_tombstone_stays_until_a_whole_round_has_seen_to_what_it_deletes() {
     let disk = common::disk(1);
@@ -167,7 +168,7 @@ fn a_tombstone_stays_until_a_whole_round_has_seen_to_what_it_deletes() {
     assert_eq!(offsets_of(&log, "k"), [] as [i64; 0]);
 }
 
-/// Each takes more.
+/// Segments that hold more.
 fn medium() -> LogConfig {
     LogConfig { segment_bytes: 1500, ..small() }
 }
@@ -176,7 +177,7 @@ fn records(log: &SimLog) -> Vec<Vec<i64>> {
     (0..60).map(|key| offsets_of(log, &format!("k{key}"))).collect()
 }
 
-/// A closed log with holes, and where its records lie.
+/// Writes a closed log with holes, and returns the offsets of its records.
 fn compacted_log(disk: &SimDisk) -> Vec<Vec<i64>> {
     let (mut log, _) = open(disk, &medium()).unwrap();
     for number in 0..60 {
@@ -189,7 +190,7 @@ fn compacted_log(disk: &SimDisk) -> Vec<Vec<i64>> {
     records
 }
 
-/// The compacted segment with the most batches.
+/// Returns the path of the compacted segment with the most batches.
 fn largest_compacted(disk: &SimDisk) -> PathBuf {
     let names = disk.read_dir(&dir()).unwrap().into_iter().map(|entry| entry.name);
     let compacted = |name: &String| name.ends_with(".log") && name.matches('.').count() == 2;
@@ -199,7 +200,8 @@ fn largest_compacted(disk: &SimDisk) -> PathBuf {
     dir().join(name)
 }
 
-/// Compaction leaves holes: where a batch lies only its row tells, besides the bytes that no checksum covers. Both are damaged.
+/// Compaction leaves holes. The offset of a batch is known only from its row, and from bytes that no checksum
+/// covers. Both are damaged.
 #[test]
 fn a_compacted_batch_whose_offset_and_row_are_damaged_comes_back_from_a_copy() {
     for (at, row_is_gone) in (0..8).chain(12..16).flat_map(|at| [(at, false), (at, true)]) {
@@ -224,7 +226,7 @@ fn a_compacted_batch_whose_offset_and_row_are_damaged_comes_back_from_a_copy() {
     }
 }
 
-/// Found by a soak: a flipped byte of a row, in the batch's offset or epoch, took the batch out of service.
+/// Found in a soak test: a flipped byte in the offset or epoch of a row took the batch out of service.
 #[test]
 fn a_damaged_row_of_a_compacted_batch_costs_nothing() {
     let mut holes = 0;

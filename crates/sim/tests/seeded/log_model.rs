@@ -1,8 +1,8 @@
 //! Random operations on a log over a faulty disk, against a simple model.
 //!
-//! What a successful sync covered survives every crash, byte for byte and in order; nothing torn is ever readable;
-//! reads equal the model. A failing seed is printed; `TAILRACE_SEED=n cargo test -p tailrace-sim --test seeded log_model` runs it
-//! alone. `TAILRACE_SEEDS=n` runs that many.
+//! Everything that a successful sync covered survives every crash, byte for byte and in order. Nothing torn
+//! is ever readable, and reads equal the model. A failing seed is printed, and `TAILRACE_SEED=n cargo test -p
+//! tailrace-sim --test seeded log_model` runs it alone. `TAILRACE_SEEDS=n` runs that many.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -30,17 +30,17 @@ struct ModelEntry {
     epoch: LeaderEpoch,
 }
 
-/// What the log should hold.
+/// What the log should contain.
 #[derive(Clone, Debug)]
 struct Model {
     batches: Vec<ModelBatch>,
     entries: Vec<ModelEntry>,
     log_start: Offset,
-    /// The least log start that a crash may bring back.
+    /// The lowest log start that a crash may bring back.
     log_start_durable: Offset,
-    /// Offsets below it were promised.
+    /// Offsets below it were promised to be durable.
     promised: Offset,
-    /// What recovery need not read.
+    /// Recovery need not read offsets below it.
     checkpointed: Offset,
     end: Offset,
     next_index: RaftIndex,
@@ -90,7 +90,8 @@ struct Run {
     timestamp: i64,
     /// A failed write may have left bytes beyond the end.
     failed_writes: bool,
-    /// Batches whose append failed. Their fate is open: a crash may bring them back where nothing was promised.
+    /// Batches whose append failed. Their fate is open: a crash may bring them back where nothing was
+    /// promised.
     unknown: Vec<ModelBatch>,
     lying: bool,
 }
@@ -109,7 +110,7 @@ fn text(error: LogError) -> String {
     format!("unexpected: {error}")
 }
 
-/// What the log is given to keep: one section, or two.
+/// Returns what the log is given to keep: one section, or two.
 fn sections_at(end: Offset) -> Sections {
     let sections = Sections::of(PRODUCERS, 1, format!("state at {end}"));
     if end.0 % 2 == 0 { sections } else { sections.with("more", 3, format!("more at {end}")) }
@@ -228,7 +229,7 @@ impl Run {
         Ok(())
     }
 
-    /// A plan runs after more was appended: it promises only what was there when it was made.
+    /// A sync plan runs after more was appended. It promises only what was there when it was made.
     fn sync_late(&mut self) -> Outcome {
         let plan = self.log().sync_plan();
         let covers = self.model.end;
@@ -306,7 +307,7 @@ impl Run {
         let largest = records.clone().map(|r| r.1).max();
         let wanted = largest.and_then(|t| records.clone().find(|r| r.1 == t));
         let found = self.log().reader().max_timestamp(end).map_err(text)?.map(|(o, t, _)| (o.0, t.0));
-        // In a batch that straddles the log start.
+        // The largest timestamp is in a batch that straddles the log start.
         let below = largest.is_none_or(|t| {
             self.model.batches.iter().any(|b| b.base < start && b.next > start && b.timestamp >= t)
         });
@@ -345,7 +346,8 @@ impl Run {
         Ok(())
     }
 
-    /// The disk fails somewhere in a truncation: after a restart the log ends there, or as before, or in between.
+    /// The disk fails somewhere in a truncation. After a restart the log ends at the new end, at the old one,
+    /// or in between.
     fn failing_truncation(&mut self) -> Outcome {
         let (start, end) = (self.model.log_start.0, self.model.end.0);
         let to = Offset(start + self.rng.below((end - start + 1) as u64) as i64);
@@ -373,7 +375,7 @@ impl Run {
         }
         let first = self.model.batches.first().map_or(self.model.next_index.0, |b| b.index.0);
         let index = if self.rng.percent(50) {
-            // An offset in some batch that is there.
+            // An offset in some existing batch.
             let (start, end) = (self.model.log_start.0, self.model.end.0);
             let to = Offset(start + self.rng.below((end - start + 1) as u64) as i64);
             self.log().truncate_to(to).map_err(text)?;
@@ -394,7 +396,7 @@ impl Run {
         self.check_ends()
     }
 
-    /// ENOSPC refuses appends and nothing else; afterwards they work again.
+    /// ENOSPC refuses appends and nothing else. Afterwards appends work again.
     fn full_disk(&mut self) -> Outcome {
         let free = self.rng.below(3000);
         self.disk.set_space(Some(self.disk.used_bytes() + free));
@@ -413,7 +415,8 @@ impl Run {
         self.append().map_err(text)
     }
 
-    /// An operation fails with EIO. The log refuses writes from then on, reads go on, and a restart puts it right.
+    /// An operation fails with EIO. From then on the log refuses writes but still reads, and a restart
+    /// repairs it.
     fn failing_disk(&mut self) -> Outcome {
         let kinds = [
             OpKind::Write,
@@ -504,7 +507,7 @@ impl Run {
         self.check_content()
     }
 
-    /// Power fails again, or the disk does, while the log is opened.
+    /// The power or the disk fails again while the log is being opened.
     fn interrupt_recovery(&mut self) -> Outcome {
         let (after, effect) = (self.rng.below(25), Effect::Eio);
         self.disk.add_rule(Rule { kind: None, path_ends: String::new(), after, times: u64::MAX, effect });
@@ -512,12 +515,12 @@ impl Run {
         if let Err(error @ LogError::Damaged { .. }) = opened {
             return Err(format!("an interrupted recovery found damage: {error}"));
         }
-        // What it did get written counts as a failed write: its checkpoint may hold.
+        // What recovery wrote counts as a failed write: its checkpoint may hold.
         self.disk = self.disk.crash(CrashMode::Random);
         Ok(())
     }
 
-    /// Lowers the model to what a crash left, which must be a prefix.
+    /// Reduces the model to what a crash left, which must be a prefix.
     fn adopt(&mut self, end: Offset) -> Outcome {
         let start = self.log().log_start();
         let allowed =
@@ -533,7 +536,7 @@ impl Run {
         ensure!(next <= self.model.next_index, "next raft index {next} after a crash");
         self.model.truncate_from(next);
         ensure!(self.model.end == end, "ends at {end}, raft index {next} ends at {}", self.model.end);
-        // Entries are synced when they are appended: only those behind a lost batch may go.
+        // Entries are synced when they are appended, so only those behind a lost batch may be gone.
         self.model.promised = end;
         self.model.checkpointed = end;
         self.model.epoch = self.model.epoch.max(self.log().last_epoch());
@@ -541,7 +544,7 @@ impl Run {
         Ok(())
     }
 
-    /// Where a batch is found whose append had failed, it takes the place of what was appended there later.
+    /// If a batch whose append had failed is found, it replaces what was appended there later.
     fn adopt_unknown(&mut self, end: Offset) -> Outcome {
         let unknown = std::mem::take(&mut self.unknown);
         let reader = self.log().reader();
@@ -589,7 +592,7 @@ impl Run {
         Ok(())
     }
 
-    /// The whole log equals the model: bytes, headers, indexes, epochs, entries.
+    /// Checks that the whole log equals the model: bytes, headers, indexes, epochs, entries.
     fn check_content(&mut self) -> Outcome {
         self.check_ends()?;
         let start = self.log().log_start();
@@ -618,7 +621,7 @@ impl Run {
     }
 }
 
-/// Every sync of a `.log` answers success and does nothing.
+/// Makes every sync of a `.log` report success and do nothing.
 fn lie(disk: &SimDisk) {
     disk.add_rule(Rule {
         kind: Some(OpKind::SyncData),
@@ -670,7 +673,7 @@ fn a_disk_that_lies_about_syncs_is_caught() {
     assert!(caught >= 30, "only {caught} of 40 seeds caught a disk that does not sync");
 }
 
-/// One skipped sync, among many that are done, right before a power loss.
+/// One sync is skipped among many that are done, right before a power failure.
 #[test]
 fn one_skipped_sync_is_caught() {
     let disk = common::disk(1);

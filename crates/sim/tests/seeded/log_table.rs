@@ -1,5 +1,5 @@
-//! Damage to every kind of file of one log in every state: what is served, what is said, and when it is whole again. The table in
-//! docs/guarantees.md, "Damage, file by file", is this one in short.
+//! Damage to every kind of file of one log in every state: what is served, what is reported, and when the log
+//! is whole again. The table in docs/guarantees.md, "Damage, file by file", is a short form of this one.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashMap;
@@ -17,7 +17,8 @@ use tailrace_types::{HighWatermark, LeaderEpoch, Offset, TimestampMs};
 use crate::common::damage::{copy, scrub_segments, served};
 use crate::common::{self, SimLog, append, batch, dir, open, read_all, small_segments};
 
-/// The kinds of files. The fixture's compacted segment begins at 0, the sealed one at 30, the active one at 60.
+/// The kinds of files. The fixture's compacted segment starts at 0, the sealed one at 30, the active one at
+/// 60.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum File {
     CompactedLog,
@@ -33,7 +34,7 @@ enum File {
     Checkpoint,
     Entries,
     Identity,
-    /// What is known to be damaged. One batch of the sealed segment is, in these rows.
+    /// The file of known damage. In these rows, one batch of the sealed segment is damaged.
     Damage,
 }
 use File::{
@@ -43,9 +44,9 @@ use File::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// One bit, so many parts of a hundred into the file.
+    /// Flips one bit, at this percentage of the file's length.
     Flip(usize),
-    /// Ten bytes off the end.
+    /// Cuts ten bytes off the end.
     Cut,
     Empty,
     Missing,
@@ -56,32 +57,34 @@ use Change::{Cut, Empty, Flip, Missing};
 enum State {
     /// A clean stop.
     Stopped,
-    /// A kill: the last checkpoint ends at 33, all up to 69 is synced, and two batches behind it are not.
+    /// A kill: the last checkpoint ends at 33, everything up to 69 is synced, and two batches behind it are
+    /// not.
     Killed,
-    /// Open, and scrubbed after the damage.
+    /// The log is open, and scrubbed after the damage.
     Running,
 }
 use State::{Killed, Running, Stopped};
 
-/// What `log verify` says.
+/// The result of `log verify`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verify {
     Sound,
-    /// Problems that the next start puts right.
+    /// Problems that the next start repairs.
     Notes,
     Damaged,
 }
 
-/// End of the log, and of what was synced where it was killed.
+/// The end of the log, and the end of what was synced before the kill.
 const ALL: i64 = 75;
 const SYNCED: i64 = 69;
 
-/// Columns: the file; the changes; after a clean stop, after a kill, while running. A cell of a stopped log begins with what `log verify` says
-/// (`sound`; `notes`: the next start puts it right; `damaged`) and what the start says (`silent`: it does not read that; `notes`; `damaged`: named,
-/// and the rest served; `refused`). Then whether a scrub finds it, and what is served.
+/// Columns: the file; the changes; after a clean stop, after a kill, while running. A cell of a stopped log
+/// starts with the result of `log verify` (`sound`; `notes`: the next start repairs it; `damaged`) and that
+/// of the start (`silent`: the start does not read the file; `notes`; `damaged`: reported, and the rest
+/// served; `refused`). Then it says whether a scrub finds the damage, and what is served.
 ///
-/// In every cell the same is known after one more restart, what is appended gets offsets of its own, and `log repair` with a copy brings every record
-/// back and leaves a log that is sound.
+/// In every cell, the same is known after one more restart, new records get new offsets, and `log repair`
+/// with a copy brings every record back and leaves a sound log.
 const TABLE: &str = "
     compacted.log    | flip0                   | damaged silent found but 0-2    | damaged silent found but 0-2          | found but 0-2
     compacted.log    | flip50                  | damaged silent found but 15-17  | damaged silent found but 15-17        | found but 15-17
@@ -186,9 +189,10 @@ fn compact(log: &mut SimLog) {
     }
 }
 
-/// A log in `state`, and a copy of its folder: ten batches of three records that were compacted, ten in a sealed segment with an entry without
-/// records before the last of them, five in the active segment, of which three are known to be synced. With `rot`, offsets 45 to 47 are damaged,
-/// and that is known; the copy has them.
+/// Returns a log in `state`, and a copy of its folder: ten compacted batches of three records, ten in a
+/// sealed segment with an entry without records before the last of them, and five in the active segment,
+/// three of which are known to be synced. With `rot`, offsets 45 to 47 are damaged and known to be. The copy
+/// has them.
 fn fixture(state: State, rot: bool) -> (SimDisk, PathBuf, Option<SimLog>) {
     let disk = common::disk(1);
     let (mut log, _) = open(&disk, &small_segments()).unwrap();
@@ -233,7 +237,8 @@ fn sections() -> Option<Sections> {
     Some(Sections::of(PRODUCERS, 1, &b"producers"[..]).with("subjects", 1, &b"subjects"[..]))
 }
 
-/// Keys that are there once, so that compaction keeps all, but for one in each batch.
+/// Builds a batch whose keys occur once, so that compaction keeps them, except for one key that is in every
+/// batch.
 fn keyed(number: u8) -> Bytes {
     use tailrace_records::{BatchBuilder, BatchOptions};
     let mut builder = BatchBuilder::new(BatchOptions::default());
@@ -262,7 +267,7 @@ fn verify(disk: &SimDisk) -> Verify {
     }
 }
 
-/// All batches, by offset.
+/// Returns all batches, by offset.
 fn content(log: &SimLog, upto: i64) -> Vec<u8> {
     let mut bytes = read_all(log, Offset(0)).unwrap();
     let mut kept = 0;
@@ -276,7 +281,7 @@ fn content(log: &SimLog, upto: i64) -> Vec<u8> {
     bytes
 }
 
-/// What is not served, as ranges of offsets.
+/// Returns what is not served, as ranges of offsets.
 fn lost(log: &SimLog) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for base in served(log).1 {
@@ -290,7 +295,8 @@ fn lost(log: &SimLog) -> String {
     if ranges.is_empty() { "all".to_owned() } else { format!("but {}", ranges.join(",")) }
 }
 
-/// What verify and a start say, what a scrub finds, and what is served then. `None` if it does not open.
+/// Returns what verify and a start report, what a scrub finds, and what is then served. `None` if the log
+/// does not open.
 fn look(disk: &SimDisk, running: Option<SimLog>, name: &str) -> (Vec<String>, Option<SimLog>) {
     let mut said = Vec::new();
     let mut log = match running {
@@ -330,7 +336,7 @@ fn look(disk: &SimDisk, running: Option<SimLog>, name: &str) -> (Vec<String>, Op
     (said, Some(log))
 }
 
-/// One cell: what it says of itself. What holds in every cell is asserted here.
+/// Plays one cell and returns its text. Asserts what must hold in every cell.
 fn play(file: File, change: Change, state: State) -> String {
     let (disk, copied, running) = fixture(state, file == Damage);
     let expected = {
@@ -394,7 +400,7 @@ fn files() -> HashMap<&'static str, File> {
     names.into_iter().collect()
 }
 
-/// Changes of a row: `flips` are the three of them.
+/// Parses the changes of a row. `flips` stands for all three flips.
 fn changes(text: &str) -> Vec<Change> {
     let one = |word: &str| match word {
         "flip0" => vec![Flip(0)],
@@ -453,7 +459,8 @@ fn a_file_that_is_put_back_under_its_name_is_served() {
     }
 }
 
-/// A crash before the first checkpoint leaves a log that begins at 0; one that begins later has had one.
+/// A crash before the first checkpoint leaves a log that starts at 0. A log that starts later has had a
+/// checkpoint.
 #[test]
 fn a_missing_checkpoint_of_a_log_whose_beginning_was_removed_costs_no_record() {
     let disk = common::disk(1);
@@ -477,7 +484,7 @@ fn a_missing_checkpoint_of_a_log_whose_beginning_was_removed_costs_no_record() {
     assert_eq!(read_all(&log, Offset(40)).unwrap(), expected);
 }
 
-/// A truncation that power cuts short leaves no rows of batches that are gone on purpose.
+/// If the power fails during a truncation, no rows are left of batches that were removed on purpose.
 #[test]
 fn a_truncation_at_the_border_of_a_segment_is_no_damage_whenever_it_is_cut_short() {
     for after in 0.. {

@@ -1,4 +1,4 @@
-//! Logs and partitions on a simulated disk, against models. Each test prints the seed that it fails with.
+//! Logs and partitions on a simulated disk, against models. A failing test prints its seed.
 
 mod aborted;
 mod aborted_replicas;

@@ -1,4 +1,4 @@
-//! Partitions in which nothing is appended any more: time closes their segments, and compaction forgets what it is told to.
+//! Idle partitions: their segments are closed after some time, and compaction removes what it should.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -44,7 +44,8 @@ fn append(core: &mut Solo<SimDisk>, value: Option<&[u8]>, timestamp: i64, now: i
     core.finish_sync(&ticket, &result);
 }
 
-/// As the server does: closes what is due, and runs a round if there is reason for one. True if one ran.
+/// Closes the segment if that is due, and runs a round if there is a reason for one, as the server does.
+/// Returns true if a round ran.
 fn upkeep(core: &mut Solo<SimDisk>, now: i64) -> bool {
     let now = TimestampMs(now);
     assert_eq!(core.reader().log().is_closing_due(now), core.close_old_segment(now));
@@ -67,7 +68,7 @@ fn upkeep(core: &mut Solo<SimDisk>, now: i64) -> bool {
 
 #[test]
 fn a_deleted_key_is_gone_from_a_quiet_partition_in_time() {
-    // With restarts, and with timestamps from another time.
+    // With and without restarts, and with skewed timestamps.
     for (restarts, skew) in [(false, 0), (true, 0), (false, 1_000_000), (true, -900_000)] {
         let mut disk = common::disk(1);
         let begin = 1_000_000;
@@ -118,7 +119,8 @@ fn an_idle_partition_has_no_work() {
     assert_eq!(disk.stats().bytes_read, read);
 }
 
-/// Leader and followers close their own, without a word, and what is appended next begins a segment on each.
+/// The leader and the followers each close their own segment, without a message. The next append starts a new
+/// segment on each.
 #[test]
 fn each_replica_closes_its_own_segment() {
     let mut trio = Trio::with(&config());

@@ -1,4 +1,5 @@
-//! New replicas that somebody wants to be brought up to date slowly: their messages are held up, and raft takes that for no loss.
+//! New replicas that are brought up to date slowly on purpose: their messages are held up, and raft does not
+//! take that for loss.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use tailrace_log::LogConfig;
@@ -11,7 +12,7 @@ const LEARNER: ReplicaId = ReplicaId(2);
 const BATCHES: usize = 40;
 const BATCH_BYTES: usize = 200_000;
 
-/// The first one leads alone and has a log of several messages; the second one is to follow.
+/// The first replica leads alone and has a log of several messages. The second one is to follow.
 fn long_log() -> Trio {
     let disks = vec![disk(), disk()];
     let open =
@@ -35,7 +36,7 @@ fn lead_alone(trio: &mut Trio) {
     assert!(trio.at(1).leads().is_some());
 }
 
-/// A tick of the leader, and all that follows from it but for messages with entries, which are returned.
+/// Ticks the leader and delivers all messages that follow, except those with entries, which are returned.
 fn beat(trio: &mut Trio, is_slow: bool) -> Vec<PeerMessage> {
     trio.at(1).tick(NOW);
     let mut held = Vec::new();
@@ -59,7 +60,7 @@ fn beat(trio: &mut Trio, is_slow: bool) -> Vec<PeerMessage> {
     }
 }
 
-/// Ticks until something with entries is sent, and what that is.
+/// Ticks until messages with entries are sent. Returns the number of ticks and these messages.
 fn sent_within(trio: &mut Trio, ticks: usize) -> Option<(usize, Vec<PeerMessage>)> {
     (1..=ticks).find_map(|tick| Some((tick, beat(trio, true))).filter(|(_, held)| !held.is_empty()))
 }
@@ -81,7 +82,7 @@ fn it_is_sent_one_message_at_a_time_and_nothing_twice() {
         let message = held.remove(0);
         (messages, bytes) = (messages + 1, bytes + message.append_bytes().unwrap());
         trio.at(2).receive(message, NOW);
-        // Whatever its answer brings about is looked at above.
+        // The loop above looks at what the answer causes.
         trio.sync(2);
         for answer in trio.at(2).take_messages() {
             trio.at(1).receive(answer, NOW);

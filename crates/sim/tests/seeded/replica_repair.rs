@@ -1,4 +1,4 @@
-//! Bit rot on one replica: found, never handed on, and mended from the others.
+//! Bit rot on one replica: it is found, never passed on, and repaired from the others.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::collections::BTreeMap;
@@ -15,17 +15,17 @@ use crate::common::trio::{NOW, Trio, append, cut_off, open_with, options};
 
 const DIR: &str = "/data/t-0";
 
-/// A segment takes a few batches.
+/// Segments that hold only a few batches.
 fn small() -> LogConfig {
     LogConfig { segment_bytes: 300, ..LogConfig::default() }
 }
 
-/// Replica 1 leads three replicas that all have `batches` batches.
+/// Returns three replicas that all have `batches` batches. Replica 1 leads.
 fn trio(batches: u32) -> Trio {
     trio_with(&small(), batches)
 }
 
-/// What is served behind the first damaged batch.
+/// Returns what is served behind the first damaged batch.
 fn readable_around(replica: &Replica<SimDisk>) -> Vec<u8> {
     let (reader, damaged) = (replica.reader(), replica.damaged());
     let slice = reader.log().read(damaged[0].end_offset, reader.high_watermark().offset(), 1 << 20, true);
@@ -55,7 +55,7 @@ fn flip(disk: &SimDisk, path: &Path, position: usize) {
     });
 }
 
-/// Reads everything, as the server does; what can be derived is written anew. What was found.
+/// Scrubs everything, as the server does, and rewrites what can be derived. Returns the damage found.
 fn scrub(replica: &mut Replica<SimDisk>) -> Vec<Damage> {
     let reader = replica.reader();
     let mut found = replica.scrub_files().unwrap();
@@ -74,7 +74,7 @@ fn scrub(replica: &mut Replica<SimDisk>) -> Vec<Damage> {
     found
 }
 
-/// All committed batches, each with a right checksum, or what keeps them from being read.
+/// Returns all committed batches, each with a correct checksum, or the error that prevents reading them.
 fn read(replica: &Replica<SimDisk>) -> Result<Vec<u8>, LogError> {
     let reader = replica.reader();
     let (mut at, upto) = (reader.log_start(), reader.high_watermark().offset());
@@ -99,7 +99,7 @@ fn mend(trio: &mut Trio) {
     }
 }
 
-/// Who leads, after a while, where one takes no part.
+/// Returns the leader, after a while, if replica `out` takes no part.
 fn leader_without(trio: &mut Trio, out: u64) -> u64 {
     for _ in 0..100 {
         if let Some(id) = (1..=3).find(|id| *id != out && trio.at(*id).leads().is_some()) {
@@ -129,10 +129,10 @@ fn a_damaged_segment_of_a_follower_is_put_together_from_the_leaders() {
     assert_eq!(trio.at(2).counters().segments_mended, 1);
     assert_eq!(read(trio.at(2)).unwrap(), expected);
     assert_eq!(scrub(trio.at(2)), []);
-    // What was put in place stays after a loss of power.
+    // What was repaired survives a power failure.
     let mut opened =
         open_with(&trio.disks[1].crash(CrashMode::LoseAll), small(), options(2, &[1, 2, 3])).unwrap();
-    // Without a leader it does not know how much of it counts.
+    // Without a leader the replica does not know how much of it is committed.
     let found = read(&opened).unwrap();
     assert!(expected.starts_with(&found) && !found.is_empty());
     assert_eq!(opened.reader().log_end(), trio.at(2).reader().log_end());
@@ -153,7 +153,8 @@ fn a_damaged_leader_hands_over_and_is_mended() {
     assert_eq!(read(trio.at(1)).unwrap(), expected);
 }
 
-/// What the leader reads to send it checks. A batch that is damaged does not leave it, and the process goes on.
+/// What the leader reads to send, it also checks. It does not send a damaged batch, and the process
+/// continues.
 #[test]
 fn damage_that_is_met_while_sending_is_mended_and_the_follower_catches_up() {
     let mut trio = Trio::with(&small());
@@ -174,7 +175,7 @@ fn damage_that_is_met_while_sending_is_mended_and_the_follower_catches_up() {
     }
 }
 
-/// Three copies, each damaged elsewhere: together they have everything, whoever leads.
+/// Three copies, each damaged in another place. Together they have everything, whichever replica leads.
 #[test]
 fn replicas_that_are_all_damaged_mend_each_other() {
     let mut trio = trio(30);
@@ -194,7 +195,7 @@ fn replicas_that_are_all_damaged_mend_each_other() {
     append(trio.at(leader), "goes on").unwrap();
 }
 
-/// The segment that is appended to is sealed first, and what is not committed waits.
+/// The active segment is sealed first, and the repair waits until everything in it is committed.
 #[test]
 fn damage_in_the_last_segment_is_mended_once_it_is_committed() {
     let mut trio = trio(19);
@@ -222,7 +223,7 @@ fn damage_in_the_last_segment_is_mended_once_it_is_committed() {
     assert_eq!(read(trio.at(2)).unwrap(), read(trio.at(leader)).unwrap());
 }
 
-/// The last value of each key that was not deleted.
+/// Returns the last value of each key that was not deleted.
 fn last_of_keys(replica: &Replica<SimDisk>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut last = BTreeMap::new();
     for batch in tailrace_records::split_batches(&read(replica).unwrap()) {
@@ -239,7 +240,7 @@ fn last_of_keys(replica: &Replica<SimDisk>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     last
 }
 
-/// One round on one replica, over all that is closed, so many hours later.
+/// Runs one round on one replica, over all closed segments, this many hours later.
 fn compact(trio: &mut Trio, id: u64, hours: i64) {
     let replica = trio.at(id);
     let ticket = replica.begin_sync(true).unwrap();
@@ -259,7 +260,7 @@ fn compact(trio: &mut Trio, id: u64, hours: i64) {
     }
 }
 
-/// A batch of one record; `None` deletes the key.
+/// Appends a batch of one record. A value of `None` deletes the key.
 fn set(trio: &mut Trio, key: &str, value: Option<&str>) {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     builder.push(NOW, Some(key.as_bytes()), value.map(str::as_bytes), &[]).unwrap();
@@ -269,7 +270,7 @@ fn set(trio: &mut Trio, key: &str, value: Option<&str>) {
     trio.talk(|_, _| false);
 }
 
-/// Sets some of 16 keys, by turns, and deletes one of them now and then.
+/// Sets 16 keys in turn, and deletes one of them now and then.
 fn set_keys(trio: &mut Trio, numbers: std::ops::Range<u32>) {
     for number in numbers {
         let key = format!("key {}", number * 7 % 16);
@@ -279,7 +280,8 @@ fn set_keys(trio: &mut Trio, numbers: std::ops::Range<u32>) {
     trio.beat(1, 3, |_, _| false);
 }
 
-/// A replica that lacks a batch compacts no more, and the others go on: what they have left of it will do.
+/// A replica that lacks a batch stops compacting while the others continue. What they have left of the
+/// segment is good enough.
 #[test]
 fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
     for (share, deleted) in [(2, false), (4, false), (6, false), (5, true)] {
@@ -289,11 +291,11 @@ fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
         (1..=3).for_each(|id| compact(&mut trio, id, 1));
         let cleaned = trio.at(2).reader().log().first_dirty();
         assert!(cleaned > Offset(0));
-        // All of the first keys are written again, or only some of them.
+        // Rewrite all of the first keys, or only some of them.
         set_keys(&mut trio, 60..if deleted { 66 } else { 90 });
         for id in [1, 3] {
             compact(&mut trio, id, 2);
-            // What deletes a key goes with a second round, at the latest.
+            // A second round removes tombstones, at the latest.
             compact(&mut trio, id, 3);
             assert!(trio.at(id).reader().log().first_dirty() > cleaned);
         }
@@ -311,8 +313,8 @@ fn a_part_that_was_compacted_is_mended_from_one_that_has_compacted_further() {
     }
 }
 
-/// Found by a soak: what a batch may have is more than the others have, and for the rest of it no raft index was left. It was put
-/// together for ever.
+/// Found in a soak test: the range of the damaged batch was larger than the others' batch, and no raft index
+/// was left for the rest of it. The repair never ended.
 #[test]
 fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_it() {
     let mut holes = 0;
@@ -320,7 +322,7 @@ fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_i
         let mut trio = Trio::with(&LogConfig { segment_bytes: 1500, ..LogConfig::default() });
         trio.lead(1);
         for number in 0..60 {
-            // Each third one is replaced by the next such one.
+            // Every third record is replaced by the next of them.
             let key = if number % 3 == 0 { 0 } else { number };
             set(&mut trio, &format!("key {key}"), Some(&format!("value {number}")));
         }
@@ -330,7 +332,7 @@ fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_i
         let disk = trio.disks[1].clone();
         let segment = files(&disk, ".log").into_iter().min().unwrap();
         let index = segment.with_extension("index");
-        // Without an index raft indexes are counted, so that there are none between two batches.
+        // Without an index, raft indexes are counted, which leaves none between two batches.
         disk.damage(&index, |rows| rows.truncate(64));
         scrub(trio.at(2));
         let bytes = disk.content(&segment).unwrap();
@@ -350,7 +352,7 @@ fn a_compacted_batch_whose_offset_nothing_tells_is_mended_with_the_hole_behind_i
     assert!(holes > 3, "{holes} batches with a hole behind them");
 }
 
-/// How far a replica was compacted the ballot knows, too.
+/// The ballot also knows how far the replica was compacted.
 #[test]
 fn a_compacted_part_is_mended_also_where_the_checkpoint_is_lost() {
     for position in (0..330).step_by(3) {
@@ -377,8 +379,8 @@ fn a_compacted_part_is_mended_also_where_the_checkpoint_is_lost() {
     }
 }
 
-/// What compaction has cleaned is snapshot for raft, which does not miss it. Without a checkpoint the first segment that is there says
-/// where the log begins; the ballot knows better.
+/// For raft, what compaction has cleaned belongs to the snapshot, so raft does not miss it. Without a
+/// checkpoint, the first remaining segment determines the start of the log. The ballot knows better.
 #[test]
 fn a_replica_that_lost_its_beginning_and_its_checkpoint_is_not_whole() {
     let mut trio = Trio::with(&small());
@@ -397,7 +399,7 @@ fn a_replica_that_lost_its_beginning_and_its_checkpoint_is_not_whole() {
         disk.remove_file(&first.with_extension(extension)).unwrap();
     }
     for _ in 0..2 {
-        // The checkpoint that the first try has written does not make it right.
+        // The first attempt has written a checkpoint, but that does not make it right.
         let error = open_with(&disk, small(), options(2, &[1, 2, 3])).unwrap_err().to_string();
         assert!(
             error.contains("the log begins at offset") && error.contains("expected 0 at most"),
@@ -423,7 +425,7 @@ fn one_whose_part_was_compacted_otherwise_elsewhere_is_beyond_repair() {
     assert_eq!(trio.at(2).counters().segments_mended, 0);
 }
 
-/// What a start finds: the side file is not whole, so raft indexes of what follows are not known.
+/// A start finds the side file incomplete, so the raft indexes of what follows are unknown.
 #[test]
 fn a_damaged_side_file_is_refused_at_start_and_mended_while_running() {
     let mut trio = trio(5);
@@ -431,7 +433,7 @@ fn a_damaged_side_file_is_refused_at_start_and_mended_while_running() {
     append(trio.at(2), "of a second term").unwrap();
     trio.talk(|_, _| false);
     let (mut disk, path) = (trio.disks[2].clone(), files(&trio.disks[2], "entries")[0].clone());
-    // The first record, behind the head.
+    // The first record, after the head.
     flip(&disk, &path, 16 + 10);
     let crashed = disk.crash(CrashMode::LoseAll);
     let error = open_with(&crashed, small(), options(3, &[1, 2, 3])).map(drop).unwrap_err();
@@ -441,7 +443,7 @@ fn a_damaged_side_file_is_refused_at_start_and_mended_while_running() {
     open_with(&disk, small(), options(3, &[1, 2, 3])).unwrap();
 }
 
-/// The engine looks up terms wherever it compares logs, and panics where it is not told.
+/// The engine looks up terms whenever it compares logs, and would panic if it got no answer.
 #[test]
 fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     type Step = fn(&mut Trio);
@@ -469,7 +471,7 @@ fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     for (name, step) in steps {
         for (is_lost, fail) in [(true, rot), (false, unreadable)] {
             let mut trio = trio(20);
-            // Its last entry is a batch, and a leader's: raft looks for those before it on the disk.
+            // Its last entry is a batch of the leader, so raft looks up the entries before it on the disk.
             trio.hand_over(1);
             append(trio.at(1), "last").unwrap();
             trio.talk(|_, _| false);
@@ -494,13 +496,14 @@ fn what_the_engine_cannot_read_stops_the_replica_and_nothing_else() {
     assert!(!stopped.iter().any(|(name, _)| *name == "campaign"));
 }
 
-/// A write that landed elsewhere: the row is good, and stands where another one belongs. The seeds 200405 and 204297 of clusters.
+/// A misdirected write: the row is intact, but is in the place of another row. Seeds 200405 and 204297 of
+/// clusters.
 #[test]
 fn a_row_in_the_place_of_another_one_stops_the_replica_and_nothing_else() {
     let mut trio = trio(20);
     trio.hand_over(1);
     append(trio.at(1), "last").unwrap();
-    // The third has it, and has not heard that it counts.
+    // The third replica has the batch, and does not know that it is committed.
     for message in trio.at(1).take_messages() {
         let to = message.to().0;
         trio.at(to).receive(message, NOW);
@@ -519,7 +522,7 @@ fn a_row_in_the_place_of_another_one_stops_the_replica_and_nothing_else() {
     assert_eq!(trio.at(1).reader().high_watermark().get(), trio.at(1).reader().log_end().get());
 }
 
-/// Whatever rots while a replica runs is found by the next scrub, and mended.
+/// Rot in a running replica is found by the next scrub and repaired.
 #[test]
 fn rot_in_any_file_of_any_replica_is_found_and_mended() {
     for seed in 0..60 {
@@ -538,7 +541,7 @@ fn rot_in_any_file_of_any_replica_is_found_and_mended() {
         let file = files[rng.below(files.len() as u64) as usize].clone();
         flip(&disk, &file, rng.below(1 << 20) as usize);
         let found = scrub(trio.at(victim));
-        // The number of a term that does not count any more, or the unused end of a head, may differ and mean the same.
+        // The number of an obsolete term, or the unused end of a head, may differ without consequence.
         assert!(found.iter().all(|damage| damage.file == file), "seed {seed}: {found:?}");
         assert!(
             !found.is_empty() || kind == ".index",
@@ -563,7 +566,7 @@ fn rot_in_any_file_of_any_replica_is_found_and_mended() {
     }
 }
 
-/// Each lacks another batch of the same segment, and the other two have it.
+/// Each replica lacks another batch of the same segment, which the other two have.
 #[test]
 fn three_copies_damaged_in_different_places_of_one_segment_mend_each_other() {
     let mut trio = trio_with(&LogConfig::default(), 20);
@@ -588,7 +591,7 @@ fn three_copies_damaged_in_different_places_of_one_segment_mend_each_other() {
     }
 }
 
-/// The same batch is gone on all three: it is named, and the rest is mended, served and copied.
+/// The same batch is lost on all three replicas. It is reported, and the rest is repaired, served and copied.
 #[test]
 fn what_no_copy_has_is_named_and_holds_up_nothing_else() {
     let mut trio = trio_with(&LogConfig::default(), 20);
@@ -597,7 +600,7 @@ fn what_no_copy_has_is_named_and_holds_up_nothing_else() {
         let segment = &files(disk, ".log")[0];
         let bytes = disk.content(segment).unwrap().len();
         flip(disk, segment, bytes / 2);
-        // And another one that the others have, before or behind it.
+        // Also damage a batch that the others have, before or behind it.
         flip(disk, segment, if number == 1 { bytes / 8 } else { bytes * (6 + number) / 9 });
     }
     for id in 1..=3 {
@@ -627,7 +630,8 @@ fn what_no_copy_has_is_named_and_holds_up_nothing_else() {
     assert!(opened.damaged().len() == 1 && opened.damaged()[0].is_lost);
 }
 
-/// Its header says where it ends. What is cut off behind it must not make it take appends again.
+/// The segment's header says where it ends. Truncating what follows must not make the segment accept appends
+/// again.
 #[test]
 fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     use crate::common;
@@ -656,7 +660,7 @@ fn nothing_is_appended_to_a_mended_segment_also_after_a_truncation() {
     assert_eq!(common::read_all(&log, Offset(0)).unwrap(), content);
 }
 
-/// One lacks the whole segment, the others its first batch only: no more than that is lost.
+/// One replica lacks the whole segment, the others only its first batch. No more than that batch is lost.
 #[test]
 fn no_more_is_given_up_than_all_of_them_lack() {
     let mut trio = trio_with(&LogConfig::default(), 20);
@@ -683,7 +687,7 @@ fn no_more_is_given_up_than_all_of_them_lack() {
     }
 }
 
-/// Nobody else can have it, and there is nothing to be kept of it.
+/// No other replica can have it, and nothing of it can be kept.
 #[test]
 fn the_only_voter_goes_on_without_a_segment_that_is_gone() {
     let disk = crate::common::trio::disk();
@@ -718,7 +722,7 @@ fn the_only_voter_goes_on_without_a_segment_that_is_gone() {
     assert!(opened.reader().log_end().offset() >= upto.offset());
 }
 
-/// A row that cannot be read is built again before its segment goes; the replica goes on.
+/// An unreadable row is rebuilt before its segment is removed. The replica continues.
 #[test]
 fn retention_waits_for_an_index_that_is_damaged() {
     let config = LogConfig { retention_bytes: Some(300), ..small() };
@@ -749,7 +753,7 @@ fn retention_waits_for_an_index_that_is_damaged() {
     panic!("retention never went on");
 }
 
-/// Of a segment whose files are not open nothing can be read but its name.
+/// Of a segment whose files are not open, only the name can be read.
 #[test]
 fn a_log_that_is_removed_is_mended_from_the_others_or_named_as_lost() {
     for copies in 1..=3 {
@@ -757,7 +761,7 @@ fn a_log_that_is_removed_is_mended_from_the_others_or_named_as_lost() {
         let expected = read(trio.at(3)).unwrap();
         let segment = files(&trio.disks[1], ".log")[1].clone();
         for id in 1..=copies {
-            // Others are used meanwhile, so that this one is closed.
+            // Use other segments meanwhile, so that this one is closed.
             read(trio.at(id)).unwrap();
             trio.disks[id as usize - 1].remove_file(&segment).unwrap();
             assert!(!scrub(trio.at(id)).is_empty(), "replica {id} of {copies}");

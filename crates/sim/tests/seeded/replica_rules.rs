@@ -1,4 +1,5 @@
-//! Rules of replicas, one by one: who appends, what is refused, what a deposed leader and one that forgot do.
+//! The rules of replicas, one by one: which replicas append, what is refused, and what a deposed leader and a
+//! replica that forgot do.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use tailrace_types::{Offset, ProducerEpoch, ProducerId};
 
 use crate::common::trio::{NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, options};
 
-/// Another topic of the name could take a folder over that does not say so.
+/// If the folder did not say whose it is, another topic of the same name could take it over.
 #[test]
 fn a_replica_that_may_take_part_has_a_folder_that_says_whose_it_is() {
     let before = disk();
@@ -34,13 +35,13 @@ fn a_batch_counts_when_a_majority_has_it_durable() {
         let to = message.to().0;
         trio.at(to).receive(message, NOW);
     }
-    // All three have it, nobody has synced.
+    // All three have it, and none has synced.
     assert!((1..=3).all(|id| trio.at(id).reader().log_end().get() == 1));
     assert_eq!(trio.at(1).fate(&appended), Fate::Open);
     for id in [2, 3] {
         assert!(trio.at(id).take_messages().is_empty(), "acknowledged before the sync");
     }
-    // The followers are enough: the leader's own disk may be slow.
+    // The followers are enough, because the leader's own disk may be slow.
     for id in [2, 3] {
         trio.sync(id);
         for message in trio.at(id).take_messages() {
@@ -79,7 +80,7 @@ fn a_barrier_passes_when_a_majority_has_agreed_and_takes_no_offset() {
     let refused = trio.at(2).begin_barrier(NOW);
     assert!(matches!(refused, Err(ProposeError::NotLeader { leader: Some(ReplicaId(1)) })), "{refused:?}");
     trio.talk(|_, _| false);
-    // It is there after a start, and says nothing.
+    // It is still there after a start, and has no effect.
     let disk = trio.disks[0].crash(CrashMode::LoseAll);
     let again = open(&disk, options(1, &[1, 2, 3])).unwrap();
     assert_eq!(again.reader().log_end().get(), 2);
@@ -100,7 +101,7 @@ fn a_leader_that_was_cut_off_gets_no_barrier_past_its_successor() {
     trio.beat(other, 4, |_, _| false);
     assert_eq!(trio.at(1).has_passed(&before), None);
     assert_eq!(trio.at(1).has_passed(&barrier), None);
-    // In a later term of its own the old ones say nothing.
+    // In a later term of its own, the old barriers still do not pass.
     trio.hand_over(1);
     trio.beat(1, 4, |_, _| false);
     assert_eq!(trio.at(1).has_passed(&barrier), None);
@@ -126,7 +127,7 @@ fn a_leader_takes_what_is_committed_for_ever_and_what_is_not_up_to_a_bound() {
     };
     assert!(matches!(refused, ProposeError::Busy), "{refused:?}");
     assert_eq!(taken, 8, "64 MiB");
-    // As soon as the others are there again, it takes more.
+    // As soon as the others are reachable again, it accepts more.
     trio.beat(1, 4, |_, _| false);
     append(trio.at(1), &large).unwrap();
     trio.talk(|_, _| false);
@@ -150,14 +151,14 @@ fn what_a_deposed_leader_alone_had_is_cut_off_and_its_fate_told() {
         trio.talk(|_, _| false);
     }
     assert_eq!(trio.at(1).fate(&kept), Fate::Committed);
-    // Something else lies at the same offset, below the high watermark.
+    // Another batch is at the same offset, below the high watermark.
     assert_eq!(other.base_offset, lost.base_offset);
     assert!(trio.at(1).reader().high_watermark().get() > lost.base_offset.get());
     assert_eq!(trio.at(1).fate(&lost), Fate::Lost);
     assert_eq!(trio.at(1).counters().truncations, 1);
 }
 
-/// The seed 1639 of clusters: where the disk failed just then, it was read as if it were committed.
+/// Seed 1639 of clusters: when the disk failed at this moment, readers got the batch as if it were committed.
 #[test]
 fn what_could_not_be_cut_off_is_not_taken_for_committed() {
     let mut stopped = 0;
@@ -203,7 +204,7 @@ fn a_deposed_leader_whose_own_batches_were_never_synced_acknowledges_what_takes_
         trio.at(1).receive(message, NOW);
     }
     assert_eq!((trio.at(1).counters().truncations, trio.at(1).reader().log_end().get()), (1, 1));
-    // The third is gone: without the deposed leader nothing is committed.
+    // The third replica is gone, so nothing is committed without the deposed leader.
     let appended = append(trio.at(leader), "new").unwrap();
     for _ in 0..5 {
         trio.at(leader).tick(NOW);
@@ -237,7 +238,7 @@ fn a_vote_survives_a_crash_that_loses_all_that_was_not_synced() {
     assert_eq!(open(&disk, options(2, &[1, 2, 3])).unwrap().epoch(), epoch);
 }
 
-/// Lets `id` come to lead in a later term with the vote of `other`, and say nothing after that.
+/// Makes `id` the leader in a later term, with the vote of `other`, and lets it send nothing after that.
 fn elect(trio: &mut Trio, id: u64, other: u64) {
     let before = trio.at(id).epoch();
     let leads = |trio: &mut Trio| trio.at(id).role() == Role::Leader && trio.at(id).epoch() > before;
@@ -257,15 +258,16 @@ fn elect(trio: &mut Trio, id: u64, other: u64) {
     drop(trio.at(id).take_messages());
 }
 
-/// Figure 8 of the raft paper, with three: a majority has a batch of an older term durable. What becomes of it for its leader, then, and
-/// when another leader has overwritten it.
+/// Figure 8 of the raft paper, with three replicas: a majority has a batch of an older term durable. Returns
+/// the batch's fate as its leader knows it, first then, and later when another leader has overwritten the
+/// batch.
 fn figure_eight(bug: Option<DeliberateBug>) -> (Fate, impl FnOnce() -> Fate) {
     let mut trio = Trio::new();
     if let Some(bug) = bug {
         trio.replicas.iter_mut().for_each(|replica| replica.misbehave(bug));
     }
     trio.lead(1);
-    // So large that it fills a message: what follows comes in another one.
+    // Large enough to fill a message, so that the next batch comes in another one.
     let old = append(trio.at(1), &"old".repeat(500_000)).unwrap();
     trio.sync(1);
     drop(trio.at(1).take_messages());
@@ -296,7 +298,8 @@ fn figure_eight(bug: Option<DeliberateBug>) -> (Fate, impl FnOnce() -> Fate) {
     (fate, overwritten)
 }
 
-/// The seed 2709 of clusters: with nothing appended, one that was gone counted as a part of the majority, and another one was removed.
+/// Seed 2709 of clusters: with nothing appended, a replica that was gone counted towards the majority, and
+/// another one was removed.
 #[test]
 fn who_is_gone_does_not_keep_up_however_much_it_had() {
     let mut trio = Trio::new();
@@ -324,7 +327,7 @@ fn a_leader_that_the_one_before_has_removed_makes_way() {
         let to = message.to().0;
         trio.at(to).receive(message, NOW);
     }
-    // All have it, and the leader does not come to hear of that.
+    // All have it, but the leader does not learn of that.
     for id in [2, 3] {
         trio.sync(id);
         drop(trio.at(id).take_messages());
@@ -362,15 +365,15 @@ fn a_term_is_durable_before_any_entry_of_it_is() {
     let path_ends = "ballot".to_owned();
     let (kind, effect) = (Some(OpKind::Write), Effect::Eio);
     trio.disks[2].add_rule(Rule { kind, path_ends, after: 0, times: u64::MAX, effect });
-    // It hears of the term with the leader's first entry.
+    // It learns of the term with the leader's first entry.
     trio.at(3).receive(to_third.into_iter().last().unwrap(), NOW);
     assert!(trio.at(3).halted().is_some());
     let disk = trio.disks[2].crash(CrashMode::KeepAll);
     open(&disk, options(3, &[1, 2, 3])).unwrap();
 }
 
-/// A vote outlives a power failure, also where nothing was ever written to the log. The seed 406562 of clusters: the folder was gone, and
-/// whoever had voted voted again.
+/// A vote survives a power failure, even if nothing was ever written to the log. In seed 406562 of clusters,
+/// the folder was gone, and a replica that had voted voted again.
 #[test]
 fn a_vote_of_a_replica_that_has_nothing_else_is_durable() {
     let mut trio = Trio::new();
@@ -444,7 +447,8 @@ fn a_damaged_batch_of_a_peer_is_not_taken() {
     assert!(trio.at(2).halted().is_none());
 }
 
-/// The engine asks for the last term while it is made, and panics where it gets no answer: the seeds 7202 and 12221 of clusters.
+/// The engine asks for the last term while it is created, and panics if it gets no answer: seeds 7202 and
+/// 12221 of clusters.
 #[test]
 fn a_disk_that_cannot_be_read_keeps_a_replica_from_opening_and_does_nothing_worse() {
     let mut trio = Trio::new();
@@ -469,9 +473,10 @@ fn a_disk_that_cannot_be_read_keeps_a_replica_from_opening_and_does_nothing_wors
     assert!(refused > 3, "{refused}");
 }
 
-/// At a start the high watermark is where the ballot says. A table of producers that was kept later does not tell any more that the marker
-/// above it may not count: readers of committed records would be let into an open transaction, and compaction would take its records for
-/// committed ones. The seeds 15160 and 28713 of clusters.
+/// At a start, the high watermark is where the ballot says. A table of producers from a later time no longer
+/// shows that the marker above the high watermark may not count. Readers of committed records would then see
+/// an open transaction, and compaction would take its records for committed. Seeds 15160 and 28713 of
+/// clusters.
 #[test]
 fn a_table_of_producers_is_not_ahead_of_the_ballot() {
     let mut trio = Trio::new();
@@ -485,7 +490,7 @@ fn a_table_of_producers_is_not_ahead_of_the_ballot() {
     trio.at(1).append(&BatchHeader::parse(&bytes).unwrap(), bytes, None, NOW).unwrap();
     append(trio.at(1), "outside").unwrap();
     trio.talk(|_, _| false);
-    // All ballots know of that.
+    // All ballots know this.
     trio.hand_over(2);
     trio.hand_over(1);
     let marker = TransactionMarker {

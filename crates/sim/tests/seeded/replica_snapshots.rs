@@ -1,4 +1,5 @@
-//! Replicas whose log lost its beginning: who is too far behind gets a snapshot, and a crash leaves the old log or the new one.
+//! Replicas whose log lost its start. A replica that is too far behind gets a snapshot, and a crash leaves
+//! the old log or the new one.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use crate::common::trio::{
     NOW, STRICT, Trio, append, batch, cut_off, disk, identity, open, open_with, options,
 };
 
-/// A segment takes a few batches; everything but the last one or two of them goes.
+/// Segments that hold only a few batches. All but the last one or two of them are removed.
 fn trimming() -> LogConfig {
     LogConfig { segment_bytes: 300, retention_bytes: Some(300), ..LogConfig::default() }
 }
@@ -51,7 +52,7 @@ fn retain(replica: &mut Replica<SimDisk>) -> bool {
 /// Batches by their base offset.
 type Content = Vec<(i64, Vec<u8>)>;
 
-/// The batches from the log start up to the high watermark.
+/// Returns the batches from the log start up to the high watermark.
 fn content(replica: &Replica<SimDisk>) -> Content {
     let reader = replica.reader();
     let (mut at, upto) = (reader.log_start(), reader.high_watermark().offset());
@@ -68,13 +69,14 @@ fn content(replica: &Replica<SimDisk>) -> Content {
     found
 }
 
-/// Replica 1 leads, has trimmed its log, and replica 3 knows nothing of what is gone. It has a batch that nobody else has.
+/// Replica 1 leads and has trimmed its log. Replica 3 knows nothing of what is gone, and has a batch that no
+/// other replica has.
 fn far_behind() -> Trio {
     let mut trio = Trio::with(&trimming());
     trio.lead(3);
     append(trio.at(3), "seen by all").unwrap();
     trio.talk(|_, _| false);
-    append(trio.at(3), "seen by nobody else").unwrap();
+    append(trio.at(3), "seen by no one else").unwrap();
     trio.sync(3);
     drop(trio.at(3).take_messages());
     while trio.at(1).role() != Role::Leader {
@@ -114,7 +116,7 @@ fn a_follower_that_needs_what_is_gone_gets_a_snapshot_and_entries_from_there_on(
     append(trio.at(1), "after").unwrap();
     trio.beat(1, 3, |_, _| false);
     assert_alike(&mut trio, 1, 3);
-    // Who read it before goes on with what is there now.
+    // A reader from before continues with what is there now.
     assert_eq!(reader.high_watermark(), trio.at(1).reader().high_watermark());
     assert_eq!(reader.log_start(), trio.at(1).reader().log_start());
     let opened =
@@ -139,8 +141,8 @@ fn what_producers_sent_before_the_beginning_of_the_log_is_known_after_a_snapshot
     assert!(appended.duplicate.is_some(), "after a crash: {appended:?}");
 }
 
-/// What is not committed yet keeps the leader from offering its own table. It offers one that was kept
-/// earlier, and the batches behind that tell the rest; also the first of them.
+/// Uncommitted batches keep the leader from offering its current table. It offers an earlier one, and the
+/// batches after it, including the first, supply the rest.
 #[test]
 fn the_table_of_producers_is_the_same_after_a_snapshot_that_was_offered_during_appends() {
     let mut trio = far_behind();
@@ -222,7 +224,7 @@ fn a_leader_that_dies_while_its_snapshot_is_fetched_is_replaced_as_its_source() 
     assert_alike(&mut trio, 2, 3);
 }
 
-/// Lets replica 3 hear of the snapshot of replica 1, and nothing more.
+/// Lets replica 3 learn of replica 1's snapshot, and nothing more.
 fn offer(trio: &mut Trio) {
     while trio.at(3).wanted_chunk().is_none() {
         trio.at(1).tick(NOW);
@@ -231,8 +233,8 @@ fn offer(trio: &mut Trio) {
     }
 }
 
-/// Replica 3 before and after a snapshot took the place of its log, and its disk as it is after a crash at each moment in between.
-/// The leader does not know of it yet.
+/// Returns the content of replica 3 before and after a snapshot replaced its log, and its disk after a crash
+/// at each moment in between. The leader does not know of the snapshot's installation yet.
 fn crashes() -> (Trio, [Content; 2], Vec<SimDisk>) {
     let mut trio = far_behind();
     let before = content(trio.at(3));
@@ -305,7 +307,8 @@ fn a_new_learner_joins_a_trimmed_log_and_becomes_a_voter() {
     join_what_had_one_replica(true);
 }
 
-/// A single replica begins with epoch 0, which is no term of raft's: the new one must not take those entries for its own.
+/// A single replica starts with epoch 0, which is not a term of raft. The new replica must not take those
+/// entries for its own.
 #[test]
 fn a_new_learner_joins_a_whole_log_that_had_one_replica() {
     join_what_had_one_replica(false);
@@ -345,7 +348,7 @@ fn join_what_had_one_replica(trimmed: bool) {
     trio.beat(1, 3, |_, _| false);
     assert_eq!(trio.at(2).members().voters, [ReplicaId(1), ReplicaId(2)]);
     assert_alike(&mut trio, 1, 2);
-    // With the second one away the first has no majority.
+    // Without the second replica, the first has no majority.
     let appended = append(trio.at(1), "alone").unwrap();
     trio.talk(cut_off(2));
     assert_eq!(trio.at(1).fate(&appended), Fate::Open);
@@ -367,7 +370,7 @@ fn deleted_records_are_gone_on_all_replicas_also_after_a_crash() {
     for id in 1..=3 {
         assert_eq!(trio.at(id).reader().log_start(), Offset(4), "replica {id}");
     }
-    // Nobody has written it into a checkpoint so far: the entry tells, once it is known to be committed.
+    // No replica has written it into a checkpoint yet. The entry says it, once it is known to be committed.
     for id in 1..=3_u64 {
         let disk = trio.disks[id as usize - 1].crash(CrashMode::LoseAll);
         trio.replicas[id as usize - 1] = open(&disk, options(id, &[1, 2, 3])).unwrap();
@@ -415,7 +418,7 @@ fn each_replica_compacts_by_itself_and_brings_others_up_to_date() {
     trio.beat(1, 8, |_, _| false);
     assert_eq!(trio.at(3).counters().snapshots_installed, 1);
     assert_alike(&mut trio, 1, 3);
-    // A start finds its way through what is left.
+    // A start copes with what is left.
     for id in [1, 3_u64] {
         let before = content(trio.at(id));
         let disk = trio.disks[id as usize - 1].crash(CrashMode::LoseAll);
@@ -443,7 +446,8 @@ fn a_start_does_not_read_the_whole_log() {
     assert!(read < 30_000, "{read} bytes read of {} in the log", replica.reader().log().size_bytes());
 }
 
-/// Whatever a crash leaves of a trim, the replica opens: the ballot knows of it before anything is removed.
+/// Whatever a crash leaves of a trim, the replica opens: the ballot knows of the trim before anything is
+/// removed.
 #[test]
 fn a_crash_at_any_moment_of_a_trim_leaves_a_replica_that_opens() {
     let mut trio = Trio::with(&trimming());

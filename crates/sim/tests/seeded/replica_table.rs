@@ -1,5 +1,6 @@
-//! Damage to one, two or three copies of a partition, in the same and in different places, running and stopped: what each replica serves at once,
-//! and what is whole in the end. The table in docs/guarantees.md, "Several replicas", is this one in short.
+//! Damage to one, two or three copies of a partition, in the same and in different places, running and
+//! stopped: what each replica serves at once, and what is whole in the end. The table in docs/guarantees.md,
+//! "Several replicas", is a short form of this one.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 use std::panic::catch_unwind;
@@ -12,8 +13,9 @@ use tailrace_types::Offset;
 
 use crate::common::trio::{NOW, Trio, append, open_with, options};
 
-/// Three replicas with 20 batches of one record each at the offsets 0 to 19, in one segment. A cell says at which of them the batches of a copy
-/// are damaged (`-`: nowhere, `log`: its `.log` is emptied), the last column what no replica serves in the end.
+/// Three replicas with 20 batches of one record each at the offsets 0 to 19, in one segment. A cell lists the
+/// offsets at which the batches of a copy are damaged (`-`: nowhere, `log`: its `.log` is emptied). The last
+/// column lists what no replica serves in the end.
 const TABLE: &str = "
     5     | -     | -     | -
     -     | 5     | -     | -
@@ -92,7 +94,8 @@ fn scrub(replica: &mut Replica<SimDisk>) {
     }
 }
 
-/// The records among the first twenty that a replica does not serve; each of them is refused by name, and the others are right.
+/// Returns which of the first twenty records a replica does not serve. Each of them must be refused by name,
+/// and the others must be right.
 fn lost(replica: &Replica<SimDisk>) -> Vec<i64> {
     let (reader, mut lost) = (replica.reader(), Vec::new());
     for offset in 0..BATCHES {

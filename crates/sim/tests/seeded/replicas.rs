@@ -1,5 +1,6 @@
-//! A replicated partition under faults: nothing acknowledged is lost, doubled or reordered, and consumers of any replica see the
-//! same. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some seeds are the day's.
+//! A replicated partition under faults: nothing acknowledged is lost, duplicated or reordered, and consumers
+//! of any replica see the same. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some
+//! seeds are those of the day.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use tailrace_sim::group::{self, Bug, GroupOptions, RARE};
 
 use crate::common::seeds;
 
-/// Seeds that are always played, and how many each day has of its own.
+/// The number of seeds that are always played, and the number of each day's own seeds.
 const SEEDS: u64 = 30;
 const DAILY: u64 = 30;
-/// A deliberate bug must be noticed within that many.
+/// A deliberate bug must be noticed within this many seeds.
 const BUG_SEEDS: u64 = 500;
 const STORM_MS: u64 = 4_000;
 
@@ -45,7 +46,7 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered() {
 fn is_noticed(bug: Bug) {
     for seed in 0..BUG_SEEDS {
         let options = GroupOptions { seed, storm_ms: STORM_MS, bug: Some(bug), mask: Mask::default() };
-        // A bug may as well trip over an assertion.
+        // A bug may also trip an assertion.
         let outcome = std::panic::catch_unwind(|| group::run(options));
         if !matches!(outcome, Ok(Ok(_))) {
             eprintln!("{bug:?} is noticed by seed {seed}: {outcome:?}");

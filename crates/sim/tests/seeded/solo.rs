@@ -1,5 +1,5 @@
-//! A partition under a disk that loses what was not synced: what it acknowledged stays, once, in order, and no
-//! (offset, epoch) names two batches. Each run is one seed; `TAILRACE_SEED=N` replays one.
+//! A partition on a disk that loses unsynced data: what it acknowledged stays, once and in order, and no
+//! (offset, epoch) names two batches. Each run is one seed. `TAILRACE_SEED=N` replays one.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -26,15 +26,16 @@ struct World {
     rng: Rng,
     disk: SimDisk,
     now: i64,
-    /// Sequence that the producer sends next; only moved on when its batch is known to be stored.
+    /// The sequence number that the producer sends next. It advances only when its batch is known to be
+    /// stored.
     sequence: i32,
-    /// What was acknowledged as committed: by base offset.
+    /// Batches acknowledged as committed, by base offset.
     committed: BTreeMap<i64, Bytes>,
     /// Every batch ever stored, by offset and epoch.
     stamped: BTreeMap<(i64, i32), Bytes>,
 }
 
-/// The data folder itself is made durable by the server, before any partition is opened.
+/// The server makes the data folder itself durable before it opens any partition.
 fn data_folder(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     disk.create_dir(Path::new("/data")).unwrap();
@@ -68,7 +69,7 @@ fn batch(world: &mut World) -> (BatchHeader, Bytes) {
         ..BatchOptions::default()
     };
     let mut builder = BatchBuilder::new(options);
-    // What a retry carries depends on its sequence alone, so that a duplicate is the same batch.
+    // The content of a retry depends only on its sequence number, so a duplicate is the same batch.
     let mut content = Rng::new(world.sequence as u64 + 1);
     for _ in 0..content.between(1, 4) {
         let bytes = content.between(1, 300) as usize;
@@ -79,7 +80,7 @@ fn batch(world: &mut World) -> (BatchHeader, Bytes) {
     (BatchHeader::parse(&bytes).unwrap(), bytes)
 }
 
-/// Everything from 16 bytes on is as it was sent.
+/// Returns the bytes from 16 on, which are as they were sent.
 fn body(bytes: &Bytes) -> Bytes {
     bytes.slice(16..)
 }
@@ -123,7 +124,7 @@ fn check(world: &mut World, core: &Solo<SimDisk>) {
 }
 
 fn append(world: &mut World, core: &mut Solo<SimDisk>, pending: &mut Vec<(i64, i64, Bytes)>) {
-    // As an idempotent producer does: no more in flight than the partition remembers.
+    // Like an idempotent producer, keep no more in flight than the partition remembers.
     if pending.len() >= BATCHES_REMEMBERED || (core.needs_epoch() && core.begin_epoch().is_err()) {
         return;
     }
@@ -146,7 +147,7 @@ fn append(world: &mut World, core: &mut Solo<SimDisk>, pending: &mut Vec<(i64, i
 fn sync(world: &mut World, core: &mut Solo<SimDisk>, pending: &mut Vec<(i64, i64, Bytes)>) {
     let checkpoint = world.rng.percent(20);
     let Some(ticket) = core.begin_sync(checkpoint) else { return };
-    // Appends may come between plan and run; the ticket must not cover them.
+    // Appends may come between plan and run. The ticket must not cover them.
     if world.rng.percent(50) {
         append(world, core, pending);
     }
@@ -170,7 +171,7 @@ fn crash(world: &mut World, core: Solo<SimDisk>, pending: &mut Vec<(i64, i64, By
         _ => CrashMode::Random,
     };
     world.disk = world.disk.crash(mode);
-    // Answers that never came: the producer sends these batches again, from the first of them on.
+    // These answers never came. The producer resends the batches, starting with the first.
     if !pending.is_empty() {
         let committed: i64 = world.committed.keys().next_back().map_or(0, |base| *base);
         let after =
@@ -181,7 +182,7 @@ fn crash(world: &mut World, core: Solo<SimDisk>, pending: &mut Vec<(i64, i64, By
     open(world)
 }
 
-/// The record count lies at byte 57 of a batch.
+/// The record count is at byte 57 of a batch.
 fn records_of(body: &Bytes) -> i32 {
     i32::from_be_bytes(body[41..45].try_into().unwrap())
 }
@@ -282,7 +283,7 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
     let refused = core.append(&header, &bytes, TimestampMs(2000));
     assert!(matches!(refused, Err(AppendError::Halted { .. })), "{refused:?}");
     assert!(core.begin_sync(false).is_none(), "a failed sync must not be tried again");
-    // Reads go on.
+    // Reads continue.
     assert!(
         core.reader()
             .log()
@@ -292,7 +293,7 @@ fn a_failed_sync_halts_the_partition_and_commits_nothing() {
     );
 }
 
-/// What it sends is of long ago; itself it was silent for a moment.
+/// The records are old, but the producer itself was silent only for a moment.
 #[test]
 fn a_producer_of_old_records_is_known_after_a_crash() {
     const MINUTE: i64 = 60_000;
@@ -307,7 +308,7 @@ fn a_producer_of_old_records_is_known_after_a_crash() {
     core.append(&header, &bytes, TimestampMs(now)).unwrap();
     sync(&mut world, &mut core, &mut Vec::new());
     drop(core);
-    // Its client has no answer, and sends it again.
+    // Its client got no answer, and resends the batch.
     let mut core = open_with(&world.disk.crash(CrashMode::KeepAll), policy, now + 1);
     core.begin_epoch().unwrap();
     let again = core.append(&header, &bytes, TimestampMs(now + 1)).unwrap();

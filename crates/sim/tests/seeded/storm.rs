@@ -1,4 +1,5 @@
-//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise some seeds are the day's.
+//! Nodes as they ship, under faults. `TAILRACE_SEED=N` runs one seed, `TAILRACE_SEEDS=N` that many. Otherwise
+//! some seeds are those of the day.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +8,15 @@ use tailrace_sim::storm::{self, StormOptions};
 
 use crate::common::seeds;
 
-/// Seeds that are always played.
+/// The number of seeds that are always played.
 const SEEDS: u64 = 2;
 
-/// How many each day has of its own.
+/// The number of each day's own seeds.
 const DAILY: u64 = 4;
 
 const STORM_MS: u64 = 3_000;
 
-/// What the judge compares: where none of it happened, there was nothing to be wrong.
+/// Events that the judge compares. If none of them happened, nothing could be wrong.
 const JUDGED: [&str; 12] = [
     "a batch was acknowledged",
     "a group with offsets was deleted",

@@ -1,6 +1,7 @@
-//! Transactions of one partition against a plain model, with producers, markers, syncs, trims, crashes and restarts in any
-//! order: the last stable offset is right and never goes back, the aborted ranges are exactly right, and a restart finds
-//! the same in a snapshot as in the log. Each run is one seed; `TAILRACE_SEED=N` replays one.
+//! Transactions of one partition against a plain model, with producers, markers, syncs, trims, crashes and
+//! restarts in any order. The last stable offset is right and never goes back, the aborted ranges are exactly
+//! right, and a restart finds the same in a snapshot as in the log. Each run is one seed. `TAILRACE_SEED=N`
+//! replays one.
 
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
@@ -24,7 +25,7 @@ const STEPS: usize = 120;
 const DIR: &str = "/data/t-0";
 const PRODUCERS: i64 = 4;
 
-/// What is in the log, and nothing else: everything is worked out from it anew.
+/// An entry of the log. The model stores nothing else, and derives everything from the entries each time.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     base: i64,
@@ -60,10 +61,11 @@ struct World {
     now: i64,
     policy: Policy,
     log: Vec<Entry>,
-    /// As of the last look, in this life of the partition.
+    /// The values at the last check, in this life of the partition.
     stable: i64,
     log_start: i64,
-    /// The log start moved, and no snapshot remembers what was below it: a restart forgets whom it was about.
+    /// The log start moved, and no snapshot remembers what was below it. A restart forgets the producers that
+    /// were there.
     forgetful: bool,
 }
 
@@ -84,14 +86,14 @@ impl World {
                 Kind::Transactional => state.open = state.open.or(Some(entry.base)),
                 Kind::Plain => {}
             }
-            // A coordinator's batch has no sequence, and 0 follows it.
+            // A coordinator's batch has no sequence number, and 0 follows it.
             let after = entry.sequence + i32::try_from(entry.records).unwrap();
             state.next_sequence = if entry.sequence < 0 { 0 } else { after };
         }
         known
     }
 
-    /// Transactions with a marker: committed ones, aborted ones.
+    /// Returns the transactions with a marker: committed ones, aborted ones.
     fn ended(&self) -> (Vec<Ended>, Vec<Ended>) {
         let mut open = BTreeMap::new();
         let (mut committed_ones, mut aborted) = (Vec::new(), Vec::new());
@@ -118,7 +120,7 @@ impl World {
         first.max(self.log_start).min(high_watermark)
     }
 
-    /// Looks at everything that readers can see.
+    /// Checks everything that readers can see.
     fn check(&mut self, core: &Solo<SimDisk>) {
         let reader = core.reader();
         let high_watermark = reader.high_watermark().get();
@@ -187,7 +189,7 @@ fn batch(world: &mut World, options: BatchOptions) -> (BatchHeader, Bytes) {
     builder.build_with_header()
 }
 
-/// A batch of some producer, right or wrong; the model says which.
+/// Sends a batch of some producer, right or wrong. The model says which.
 fn produce(world: &mut World, core: &mut Solo<SimDisk>) {
     let id = world.rng.between(1, PRODUCERS as u64) as i64;
     let known = world.known().get(&id).copied();
@@ -252,7 +254,7 @@ fn produce(world: &mut World, core: &mut Solo<SimDisk>) {
     }
 }
 
-/// The first batch of a transaction: its coordinator is asked, and things happen meanwhile.
+/// Sends the first batch of a transaction. Its coordinator is asked, and other things happen meanwhile.
 fn verify(
     world: &mut World,
     core: &mut Solo<SimDisk>,
@@ -323,7 +325,7 @@ fn mark(world: &mut World, core: &mut Solo<SimDisk>, producer: Option<i64>) {
 fn sync(world: &mut World, core: &mut Solo<SimDisk>) {
     let checkpoint = world.rng.percent(30);
     let Some(ticket) = core.begin_sync(checkpoint) else { return };
-    // Appends may come between plan and end; the ticket must not cover them.
+    // Appends may come between plan and end. The ticket must not cover them.
     match world.rng.below(3) {
         0 => produce(world, core),
         1 => mark(world, core, None),
@@ -353,7 +355,7 @@ fn delete_records(world: &mut World, core: &mut Solo<SimDisk>) {
     world.log_start = to;
 }
 
-/// What a start makes of the log alone is what it makes of a snapshot and the rest.
+/// Checks that a start from the log alone gives the same as one from a snapshot and the rest.
 fn compare_with_the_log(world: &World, from_snapshot: &Producers) {
     if world.log_start > 0 {
         return;
@@ -369,7 +371,7 @@ fn compare_with_the_log(world: &World, from_snapshot: &Producers) {
     assert_eq!(timeless(core.producers()), timeless(from_snapshot));
 }
 
-/// What lies behind a snapshot counts as appended when it is read.
+/// Leaves out times: batches behind a snapshot count as appended at the time when they are read.
 fn timeless(
     producers: &Producers,
 ) -> (Vec<(ProducerId, ProducerState)>, &AbortedTransactions, Option<Offset>) {
@@ -405,7 +407,8 @@ fn restart(world: &mut World, core: Solo<SimDisk>) -> Solo<SimDisk> {
     core
 }
 
-/// A consumer that reads up to the last stable offset, and skips as the protocol says, gets what was committed.
+/// Checks that a consumer that reads up to the last stable offset, and skips as the protocol says, gets what
+/// was committed.
 fn consume(world: &World, core: &Solo<SimDisk>) {
     let reader = core.reader();
     let (from, upto) = (reader.log_start(), reader.last_stable_offset());

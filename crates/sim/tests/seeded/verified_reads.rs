@@ -1,4 +1,4 @@
-//! Reads that check what they hand out.
+//! Reads that verify what they return.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -7,7 +7,7 @@ use tailrace_log::{LogConfig, LogError, LogStore, VerifyReads};
 use tailrace_sim::{Rng, SimDisk};
 use tailrace_types::Offset;
 
-/// 40 batches of some 600 bytes, closed.
+/// Writes 40 batches of some 600 bytes, and closes the log.
 fn closed_log(disk: &SimDisk) {
     let (mut log, _) = open(disk, &LogConfig::default()).unwrap();
     for number in 0..40 {
@@ -34,7 +34,8 @@ fn open_checked(disk: &SimDisk, verify: VerifyReads) -> (LogStore<SimDisk>, SimL
     (store, log)
 }
 
-/// Reads everything, `bytes_max` at once. Offsets that were not served, and how many batches came with a wrong checksum.
+/// Reads everything, `bytes_max` at a time. Returns the offsets that were not served, and how many batches
+/// had a wrong checksum.
 fn read_all(log: &SimLog, bytes_max: u64) -> (Vec<i64>, usize) {
     let (reader, mut at, mut refused, mut wrong) = (log.reader(), Offset(0), Vec::new(), 0);
     let end = log.log_end().offset();
@@ -67,7 +68,8 @@ fn a_damaged_batch_is_not_handed_out_the_first_time_whatever_is_read_at_once() {
         closed_log(&disk);
         let mut rng = Rng::new(seed);
         let bytes = disk.content(&log_file()).unwrap().len();
-        // Not the epoch, which no checksum has, nor what says how long a batch is: there the frame is wrong.
+        // Skip the epoch, which no checksum covers. No checksum covers the length either, but a wrong length
+        // breaks the frame.
         let position = rng.below(bytes as u64) as usize;
         let batch_bytes = bytes / 40;
         if (12..16).contains(&(position % batch_bytes)) {
@@ -81,7 +83,7 @@ fn a_damaged_batch_is_not_handed_out_the_first_time_whatever_is_read_at_once() {
             drop(log);
             for verify in [VerifyReads::First, VerifyReads::Always] {
                 let (_, log) = open_checked(&disk, verify);
-                // From the middle first: what lies before is not taken for checked.
+                // Read from the middle first: what lies before must not count as verified.
                 let from = Offset(rng.below(80) as i64);
                 drop(log.reader().read(from, log.log_end().offset(), bytes_max, true));
                 for _ in 0..2 {
@@ -133,7 +135,7 @@ fn what_was_appended_is_checked_too_and_a_read_checks_a_mebibyte_at_most() {
         slice.next_offset.0
     };
     assert_eq!(read(u64::MAX), 2);
-    // What was checked costs nothing, so it gets on.
+    // What was verified costs nothing more, so reads get further.
     assert_eq!(read(u64::MAX), 4);
     assert_eq!(read(u64::MAX), 5);
     assert_eq!(read(1), 1);

@@ -26,8 +26,8 @@
 //!
 //! Escapes are `\r \n \t \s` (blank) `\\ \xHH`. `\{4096*a}` repeats, and `\*` matches any word in received
 //! bytes. A client that is still connected at the end of a scene must be in `silence`, unless the scene says
-//! `A in the middle` (of a payload). Recording fills in `A < ?`. Scripts deliberately set no deadlines: a single
-//! deadline applies to all answers.
+//! `A in the middle` (of a payload). Recording fills in `A < ?`. Scripts deliberately set no deadlines: a
+//! single deadline applies to all answers.
 
 #![allow(unreachable_pub, reason = "a module of a test binary")]
 

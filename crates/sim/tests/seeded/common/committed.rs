@@ -1,5 +1,5 @@
-//! A consumer as Kafka's clients are: it reads what a Fetch would send and skips by the list of aborted transactions and the
-//! markers alone, as the Java client's `CompletedFetch` and librdkafka do.
+//! A consumer like Kafka's clients. It reads what a Fetch would send, and skips records by the list of
+//! aborted transactions and the markers alone, as the Java client's `CompletedFetch` and librdkafka do.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub(crate) enum Isolation {
     Committed,
 }
 
-/// One record that the application gets.
+/// A record that the application gets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Consumed {
     pub(crate) offset: i64,
@@ -24,12 +24,12 @@ pub(crate) struct Consumed {
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// Everything from the log start on, fetched in pieces of 700 bytes.
+/// Reads everything from the log start on, in pieces of 700 bytes.
 pub(crate) fn consume(reader: &PartitionReader<SimDisk>, isolation: Isolation) -> Vec<Consumed> {
     try_consume(reader, isolation).unwrap()
 }
 
-/// The same, unless reading fails.
+/// Like [`consume`], but returns an error if reading fails.
 pub(crate) fn try_consume(
     reader: &PartitionReader<SimDisk>,
     isolation: Isolation,
@@ -54,7 +54,7 @@ pub(crate) fn try_consume(
     }
 }
 
-/// What the application gets of one answer, from the offset `at` on.
+/// Adds what the application gets of one answer, from the offset `at` on.
 fn take(
     bytes: &[u8],
     at: Offset,
@@ -69,7 +69,8 @@ fn take(
             skipping.insert(producer);
         }
         if header.attributes.is_control() {
-            // Only an abort marker ends it; a batch whose record compaction has taken is no marker.
+            // Only an abort marker ends the skipping. A batch whose record compaction has removed is not a
+            // marker.
             let marker = EndTransactionMarker::read(bytes).unwrap();
             if header.record_count > 0 && marker.is_some_and(|marker| !marker.committed) {
                 skipping.remove(&header.producer_id);

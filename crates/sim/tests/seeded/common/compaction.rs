@@ -1,4 +1,4 @@
-//! A keyed log with producers and transactions, and what compaction may make of it.
+//! A keyed log with producers and transactions, and what compaction may do to it.
 #![allow(dead_code, reason = "each test file uses some of it")]
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,14 +15,14 @@ use super::{SimLog, append};
 
 pub(crate) const DELETE_RETENTION_MS: i64 = 1000;
 
-/// One record as it was appended.
+/// A record as it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) offset: i64,
     pub(crate) timestamp: i64,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) value: Option<Vec<u8>>,
-    /// Producer of a transaction that is open or whose end is known.
+    /// The transaction, if any, which is open or whose end is known.
     pub(crate) transaction: Option<usize>,
 }
 
@@ -33,7 +33,7 @@ enum Outcome {
     Aborted,
 }
 
-/// The log as it was written, and the log as it is.
+/// The log as it was written, and the log as it is now.
 pub(crate) struct Keyed {
     pub(crate) rng: Rng,
     pub(crate) disk: SimDisk,
@@ -44,7 +44,7 @@ pub(crate) struct Keyed {
     open: BTreeMap<i64, usize>,
     sequences: BTreeMap<i64, i32>,
     pub(crate) last_data: HashMap<i64, i64>,
-    /// What all keys begin with, and how many there are.
+    /// The prefix of all keys, and the number of keys.
     pub(crate) prefix: &'static str,
     pub(crate) keys: u64,
     pub(crate) now: i64,
@@ -171,14 +171,14 @@ impl Keyed {
         }
     }
 
-    /// An entry without records, of a new epoch.
+    /// Appends an entry without records, in a new epoch.
     pub(crate) fn append_entry(&mut self) {
         let log = self.log.as_mut().unwrap();
         let (index, epoch) = (log.next_raft_index(), log.last_epoch().0 + 1);
         log.append_entry(index, tailrace_types::LeaderEpoch(epoch), b"leader").unwrap();
     }
 
-    /// Offsets of the records that were not aborted.
+    /// Returns the offsets of the records that were not aborted.
     pub(crate) fn counting_offsets(&self) -> std::collections::BTreeSet<i64> {
         self.records.iter().filter(|r| self.counts(r)).map(|r| r.offset).collect()
     }
@@ -213,7 +213,7 @@ impl Keyed {
         }
     }
 
-    /// One round, to its end or to the first failure.
+    /// Runs one round, to its end or to the first failure.
     pub(crate) fn clean(&mut self, map_bytes: usize) -> Result<Option<CompactionStats>, LogError> {
         let mut map = KeyMap::new(map_bytes, 0.9, HashSecret([self.rng.next_u64(), 7]));
         self.clean_with(&mut map, &mut Unhurried)
@@ -241,19 +241,20 @@ impl Keyed {
         Ok(Some(round.stats()))
     }
 
-    /// A record that a reader of committed data must see, unless a later one of its key is there.
+    /// Reports whether a reader of committed data must see the record, unless there is a later one of its
+    /// key.
     fn counts(&self, record: &Record) -> bool {
         record.transaction.is_none_or(|t| self.transactions[t] != Outcome::Aborted)
     }
 
-    /// The records that are in the log now.
+    /// Returns the records that are in the log now.
     pub(crate) fn read(&mut self) -> Vec<Record> {
         let log = self.log.as_ref().unwrap();
         let bytes = super::read_all(log, log.log_start()).unwrap();
         self.decode(&bytes)
     }
 
-    /// Records of whole batches; each must be one that was appended.
+    /// Decodes the records of whole batches. Each must be one that was appended.
     pub(crate) fn decode(&self, bytes: &[u8]) -> Vec<Record> {
         let mut found: Vec<Record> = Vec::new();
         let mut next = -1;
@@ -282,13 +283,14 @@ impl Keyed {
         found
     }
 
-    /// The last record of each key, aborted ones not counted, below `end`.
+    /// Returns the last record below `end` of each key, not counting aborted ones.
     pub(crate) fn last_of_keys(&self, end: i64) -> BTreeMap<Vec<u8>, &Record> {
         let counting = self.records.iter().filter(|r| r.offset < end && self.counts(r));
         counting.filter_map(|r| Some((r.key.clone()?, r))).collect()
     }
 
-    /// What holds whatever happened: the last record of each key is there, but for tombstones that were cleaned before.
+    /// Checks what must always hold: the last record of each key is there, except for tombstones that were
+    /// cleaned before.
     pub(crate) fn check_nothing_lost(&mut self) {
         let found = self.read();
         let there = |offset: i64| found.binary_search_by_key(&offset, |r| r.offset).is_ok();
@@ -301,7 +303,7 @@ impl Keyed {
         }
     }
 
-    /// What holds right after a whole round up to `cleaned_to`.
+    /// Checks what must hold right after a whole round up to `cleaned_to`.
     pub(crate) fn check_clean(&mut self) {
         self.check_nothing_lost();
         let end = self.cleaned_to;
@@ -314,7 +316,7 @@ impl Keyed {
         }
     }
 
-    /// The next start: the sequences and ends of producers can be read off the log.
+    /// Checks that the next start can read the sequences and ends of producers from the log.
     pub(crate) fn check_producers(&mut self) {
         let reader = self.log().reader();
         let headers: Vec<_> = reader.headers(reader.log_start()).map(|found| found.unwrap().1).collect();

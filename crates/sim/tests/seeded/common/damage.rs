@@ -1,4 +1,4 @@
-//! A damaged log: what is served of it, what a scrub says, a copy from before.
+//! A damaged log: what it serves, what a scrub finds, and an earlier copy.
 
 use std::io::IoSlice;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use tailrace_types::Offset;
 
 use super::{SimLog, dir};
 
-/// The batches that are served, and the offset of each one that is not.
+/// Returns the batches that are served, and the offset of each one that is not.
 pub(crate) fn served(log: &SimLog) -> (Vec<i64>, Vec<i64>) {
     let (reader, mut at) = (log.reader(), Offset(0));
     let (mut good, mut bad) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub(crate) fn served(log: &SimLog) -> (Vec<i64>, Vec<i64>) {
     (good, bad)
 }
 
-/// Reads all segments, as the server does; an index that is damaged is built again. What was found.
+/// Scrubs all segments, as the server does, and rebuilds damaged indexes. Returns the damage found.
 pub(crate) fn scrub_segments(log: &mut SimLog) -> Vec<Damage> {
     let (reader, mut found) = (log.reader(), Vec::new());
     for target in reader.scrub_targets() {
@@ -49,7 +49,7 @@ pub(crate) fn scrub_segments(log: &mut SimLog) -> Vec<Damage> {
     found
 }
 
-/// A second copy of the folder on the same disk, as it is now.
+/// Makes a second copy of the folder on the same disk.
 pub(crate) fn copy(disk: &SimDisk) -> PathBuf {
     let other = dir().with_file_name("copy-0");
     disk.create_dir(&other).unwrap();

@@ -1,4 +1,4 @@
-//! Helpers of the tests of the log over a simulated disk.
+//! Helpers for tests of the log on a simulated disk.
 #![allow(dead_code, reason = "each test file uses some of it")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -22,7 +22,7 @@ pub(crate) type SimLog = Log<SimDisk>;
 
 pub(crate) const NOW: TimestampMs = TimestampMs(1_000_000);
 
-/// A disk with a data folder that is durable.
+/// Returns a disk with a durable data folder.
 pub(crate) fn disk(seed: u64) -> SimDisk {
     let disk = SimDisk::new(seed);
     disk.create_dir(Path::new("/data")).unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn open(disk: &SimDisk, config: &LogConfig) -> Result<(SimLog, Recove
     Log::open(&LogStore::new(disk.clone(), 4), &dir(), &identity(), config.clone(), NOW)
 }
 
-/// A batch as a producer sends it: `records` records with values of `value_bytes` bytes.
+/// Builds a batch as a producer sends it: `records` records with values of `value_bytes` bytes.
 pub(crate) fn batch(records: usize, value_bytes: usize, first_timestamp: i64, fill: u8) -> Bytes {
     let mut builder = BatchBuilder::new(BatchOptions::default());
     for number in 0..records {
@@ -60,12 +60,12 @@ pub(crate) fn batch(records: usize, value_bytes: usize, first_timestamp: i64, fi
     builder.build()
 }
 
-/// The header with offset and epoch stamped.
+/// Returns the header with offset and epoch stamped.
 pub(crate) fn stamp(bytes: &[u8], base_offset: Offset, leader_epoch: LeaderEpoch) -> BatchHeader {
     BatchHeader { base_offset, leader_epoch, ..BatchHeader::parse(bytes).unwrap() }
 }
 
-/// What then lies in the log.
+/// Returns what is then in the log.
 pub(crate) fn stamped(header: &BatchHeader, bytes: &[u8]) -> Vec<u8> {
     [&header.prefix()[..], &bytes[PREFIX_BYTES..]].concat()
 }
@@ -83,7 +83,7 @@ pub(crate) fn append_in(log: &mut SimLog, bytes: &[u8], epoch: LeaderEpoch) -> R
     Ok(header)
 }
 
-/// Everything from `from` on, below the log end.
+/// Reads everything from `from` to the log end.
 pub(crate) fn read_all(log: &SimLog, from: Offset) -> Result<Vec<u8>, LogError> {
     let reader = log.reader();
     let end = log.log_end().offset();

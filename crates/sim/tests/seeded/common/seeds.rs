@@ -1,24 +1,25 @@
-//! Which seeds are played: by the environment, or some that are always the same and some of the day.
+//! Chooses the seeds: from the environment, or some fixed ones and some of the day.
 
 use std::io::Write;
 use std::ops::Range;
 use std::time::SystemTime;
 
-/// Where seeds of days begin.
+/// The first seed of days.
 const DAYS: u64 = 1_000_000;
 
-/// A number in the environment.
+/// Reads a number from the environment.
 pub(crate) fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap())
 }
 
-/// `TAILRACE_SEED=N` stands for that one, `TAILRACE_SEEDS=N` for the first N; else for none that were chosen.
+/// Returns the chosen seeds: `TAILRACE_SEED=N` chooses seed N, `TAILRACE_SEEDS=N` the first N. `None` if
+/// neither is set.
 pub(crate) fn chosen() -> Option<Range<u64>> {
     let one = number("TAILRACE_SEED").map(|seed| seed..seed + 1);
     one.or_else(|| number("TAILRACE_SEEDS").map(|seeds| 0..seeds))
 }
 
-/// So many seeds that no other day has.
+/// Returns this many seeds that no other day has.
 pub(crate) fn of_the_day(count: u64) -> Range<u64> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let today = since_1970.expect("the clock is right").as_secs() / 86_400;
@@ -26,7 +27,7 @@ pub(crate) fn of_the_day(count: u64) -> Range<u64> {
     first..first + count
 }
 
-/// Prints them also where the output of tests that pass is hidden.
+/// Prints the seeds to standard error, even if the output of passing tests is hidden.
 pub(crate) fn tell(what: &str, seeds: &[u64]) {
     writeln!(std::io::stderr(), "{what}: seeds {seeds:?}").expect("there is a standard error");
 }

@@ -1,4 +1,4 @@
-//! Three replicas whose messages go where and when a test says.
+//! Three replicas whose messages arrive where and when a test says.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub(crate) fn append(replica: &mut Replica<SimDisk>, text: &str) -> Result<Appen
     replica.append(&header, bytes, None, NOW)
 }
 
-/// Three replicas whose messages go where and when a test says.
+/// Three replicas whose messages arrive where and when a test says.
 pub(crate) struct Trio {
     pub(crate) disks: Vec<SimDisk>,
     pub(crate) replicas: Vec<Replica<SimDisk>>,
@@ -91,7 +91,8 @@ impl Trio {
         }
     }
 
-    /// Lets everybody work and talk until nothing is left to say. What `lost` says gets lost.
+    /// Lets all replicas work and exchange messages until none are left. Messages for which `lost` returns
+    /// true are dropped.
     pub(crate) fn talk(&mut self, lost: impl Fn(u64, u64) -> bool) {
         loop {
             let mut all = Vec::new();
@@ -111,7 +112,7 @@ impl Trio {
         }
     }
 
-    /// Carries chunks of snapshots. True if there were any.
+    /// Carries chunks of snapshots. Returns true if there were any.
     fn fetch(&mut self, lost: impl Fn(u64, u64) -> bool) -> bool {
         let mut any = false;
         for id in 1..=3 {
@@ -127,7 +128,7 @@ impl Trio {
         any
     }
 
-    /// Cuts the first off until one of the others leads. Which.
+    /// Cuts the first replica off until one of the others leads. Returns which one.
     pub(crate) fn replace_first(&mut self) -> u64 {
         for _ in 0..40 {
             self.at(2).tick(NOW);
@@ -137,7 +138,7 @@ impl Trio {
         if self.at(2).role() == Role::Leader { 2 } else { 3 }
     }
 
-    /// Lets the leader's heart beat `times` times.
+    /// Ticks the leader `times` times and delivers the messages.
     pub(crate) fn beat(&mut self, leader: u64, times: usize, lost: impl Fn(u64, u64) -> bool) {
         for _ in 0..times {
             self.at(leader).tick(NOW);
@@ -145,7 +146,7 @@ impl Trio {
         }
     }
 
-    /// The same among `some` only. Returns what they say to others.
+    /// Like `talk`, but only among `some`. Returns the messages to others.
     pub(crate) fn talk_among(&mut self, some: &[u64]) -> Vec<PeerMessage> {
         let mut to_others = Vec::new();
         loop {
@@ -164,7 +165,7 @@ impl Trio {
         }
     }
 
-    /// Time passes until `id` leads, whoever did before.
+    /// Lets time pass until `to` leads.
     pub(crate) fn hand_over(&mut self, to: u64) {
         for _ in 0..200 {
             if self.at(to).role() == Role::Leader {

@@ -1,6 +1,7 @@
-//! Conversations with replicas, as text: a line that begins with `>` is done, the lines below it are what comes of it.
+//! Conversations with replicas, as text. A line that starts with `>` is a step, and the lines below it are
+//! its results.
 //!
-//! With TAILRACE_UPDATE=1 what happens is written into the scripts. Read the difference before you keep it.
+//! TAILRACE_UPDATE=1 writes the actual results into the scripts. Read the difference before you keep it.
 #![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
 
 mod replicas;
@@ -10,13 +11,13 @@ mod wire;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Who is talked to.
+/// The partner of a conversation.
 trait Partner {
-    /// Does what `line` says. What comes of it, a line each.
+    /// Carries out `line`. Returns the results, one per line.
     fn say(&mut self, line: &str) -> Vec<String>;
 }
 
-/// Says every line of `script` and compares.
+/// Plays every line of the script and compares.
 fn play(partner: &mut dyn Partner, path: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/seeded/conversations").join(path);
     let script = std::fs::read_to_string(&path).unwrap();

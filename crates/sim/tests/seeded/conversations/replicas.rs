@@ -1,25 +1,25 @@
-//! A group of replicas whose messages go where and when a script says.
+//! A group of replicas whose messages arrive where and when a script says.
 //!
-//! | said | what it does |
+//! | step | what it does |
 //! |---|---|
-//! | `group 1 2 3 [segment=BYTES]` | opens the voters of a group; first |
-//! | `open 4` | opens another one, which is no member yet |
-//! | `campaign 1`, `tick 1 5` | asks for votes; lets so many ticks pass |
+//! | `group 1 2 3 [segment=BYTES]` | opens the voters of a group; must come first |
+//! | `open 4` | opens another replica, which is not a member yet |
+//! | `campaign 1`, `tick 1 5` | starts an election; ticks this many times |
 //! | `append 1 TEXT` | a client appends one record |
-//! | `fate 1 TEXT` | what became of it, as replica 1 knows |
-//! | `deliver`, `deliver 1>2` | what is under way arrives, and what comes of it is under way |
-//! | `lose 1>2`, `twice 1>2`, `backwards` | what is under way is lost, is there once more, turns round |
-//! | `sync 1`, `checkpoint 1` | a sync, of all that is written |
-//! | `settle` | everybody syncs, ticks not, and talks until nothing is left to say |
-//! | `cut 1`, `join 1` | nothing gets to it or from it, until it does again |
-//! | `power 1`, `kill 1`, `stop 1`, `start 1` | its computer loses power, its process ends, it ends in order; it starts |
-//! | `barrier 1 NAME`, `passed 1 NAME` | a barrier, and whether it has passed |
+//! | `fate 1 TEXT` | the fate of the record, as replica 1 knows it |
+//! | `deliver`, `deliver 1>2` | messages in flight arrive, and their answers are in flight |
+//! | `lose 1>2`, `twice 1>2`, `backwards` | messages in flight are dropped, duplicated, reversed |
+//! | `sync 1`, `checkpoint 1` | syncs everything that is written; writes a checkpoint, too |
+//! | `settle` | all replicas sync and exchange messages, without ticks, until none are left |
+//! | `cut 1`, `join 1` | cuts replica 1 off; reconnects it |
+//! | `power 1`, `kill 1`, `stop 1`, `start 1` | power failure, end of the process, clean stop; start |
+//! | `barrier 1 NAME`, `passed 1 NAME` | begins a barrier; tells whether it has passed |
 //! | `learner 1 4`, `promote 1 4`, `remove 1 3` | the leader changes members |
 //! | `transfer 1 2` | the leader hands over |
-//! | `trim 1 OFFSET`, `retain 1` | DeleteRecords; the files below the log start go |
-//! | `read 1` | what is in its log |
+//! | `trim 1 OFFSET`, `retain 1` | DeleteRecords; removes the files below the log start |
+//! | `read 1` | the content of its log |
 //! | `replicated 1 3` | up to where three voters have it, as the leader knows (`min.insync.replicas`) |
-//! | `state 1` | who it is |
+//! | `state 1` | the state of the replica |
 #![expect(clippy::unit_arg, reason = "most of what is done has no outcome of its own")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ struct Group {
     replicas: BTreeMap<u64, Replica<SimDisk>>,
     under_way: Vec<PeerMessage>,
     cut: BTreeSet<u64>,
-    /// What was told of each.
+    /// The last state shown of each replica.
     told: BTreeMap<u64, String>,
     appended: Vec<(u64, String, Appended)>,
     barriers: Vec<(String, Barrier)>,
@@ -107,7 +107,7 @@ impl Group {
         self.replicas.get_mut(&id).unwrap_or_else(|| panic!("replica {id} does not run"))
     }
 
-    /// What one replica is told to do.
+    /// Carries out a step for one replica.
     fn one(&mut self, verb: &str, id: u64, words: &[&str]) -> Vec<String> {
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match verb {
@@ -256,7 +256,7 @@ impl Group {
         !self.cut.contains(&from) && !self.cut.contains(&to) && self.replicas.contains_key(&to)
     }
 
-    /// What is under way, on one link or on all, is taken out.
+    /// Takes the messages in flight, on one link or on all.
     fn take(&mut self, link: Option<&str>) -> Vec<PeerMessage> {
         let is_on = |message: &PeerMessage| {
             link.is_none_or(|link| link == format!("{}>{}", message.from().0, message.to().0))
@@ -289,7 +289,7 @@ impl Group {
         Vec::new()
     }
 
-    /// Carries chunks of snapshots. True if there were any.
+    /// Carries chunks of snapshots. Returns true if there were any.
     fn chunks(&mut self) -> bool {
         let mut any = false;
         for id in self.replicas.keys().copied().collect::<Vec<_>>() {
@@ -325,12 +325,12 @@ impl Group {
         panic!("they do not come to an end");
     }
 
-    /// What they say, and who is something else than before.
+    /// Returns the new messages, and the replicas whose role has changed.
     fn hear(&mut self) -> Vec<String> {
         let mut out = Vec::new();
         for (id, replica) in &mut self.replicas {
             let mut said = replica.take_messages();
-            // The engine asks members in an order of its own.
+            // The engine iterates over members in its own order.
             said.sort_by_key(|message| message.to());
             out.extend(said.iter().map(describe));
             self.under_way.extend(said);
@@ -351,7 +351,7 @@ impl Group {
     }
 }
 
-/// Nothing comes of it by itself.
+/// The step has no immediate results.
 fn done<T>(_: T) -> Vec<String> {
     Vec::new()
 }

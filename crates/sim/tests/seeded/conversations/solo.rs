@@ -1,18 +1,18 @@
 //! A partition with a single replica.
 //!
-//! | said | what it does |
+//! | step | what it does |
 //! |---|---|
-//! | `open [relaxed] [flush=RECORDS] [flush-ms=MS] [segment=BYTES] [expiry=MS]` | first |
-//! | `append TEXT...` | one record for each word. First of all `as=ID/EPOCH`, `seq=N`, `txn`, `guarded` |
-//! | `verify as=ID/EPOCH seq=N` | its coordinator is about to be asked (KIP-890); `guarded` is with what came of it |
+//! | `open [relaxed] [flush=RECORDS] [flush-ms=MS] [segment=BYTES] [expiry=MS]` | must come first |
+//! | `append TEXT...` | one record for each word, after `as=ID/EPOCH`, `seq=N`, `txn`, `guarded` |
+//! | `verify as=ID/EPOCH seq=N` | begins to verify with the coordinator (KIP-890), for a `guarded` append |
 //! | `commit as=ID/EPOCH [by=N]`, `abort ...` | a marker of the coordinator of generation N |
-//! | `sync`, `checkpoint` | a sync of all that is written |
-//! | `due` | whether one is due in a relaxed topic, by records or by age |
+//! | `sync`, `checkpoint` | syncs everything that is written; writes a checkpoint, too |
+//! | `due` | whether a sync is due in a relaxed topic, by records or by age |
 //! | `pass MS` | time passes |
-//! | `power`, `kill`, `stop`, `start` | its computer loses power, its process ends, it ends in order; it starts |
-//! | `full`, `room`, `broken` | the disk has no room, has room again, fails to sync |
+//! | `power`, `kill`, `stop`, `start` | power failure, end of the process, clean stop; start |
+//! | `full`, `room`, `broken` | the disk is full, has room again, fails to sync |
 //! | `trim OFFSET`, `retain` | DeleteRecords; retention |
-//! | `read`, `producers` | what is there, what is known of producers |
+//! | `read`, `producers` | the content of the log; what is known of producers |
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ struct Partition {
     disk: SimDisk,
     config: LogConfig,
     policy: Policy,
-    /// `None` while it does not run.
+    /// `None` while it is not running.
     solo: Option<Solo<SimDisk>>,
     guard: Option<VerificationGuard>,
     now: TimestampMs,

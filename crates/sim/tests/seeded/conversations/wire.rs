@@ -1,4 +1,4 @@
-//! A message as it is on the wire (docs/replication.md), in words.
+//! Describes a message as it is on the wire (docs/replication.md).
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use tailrace_replication::raft::PeerMessage;
@@ -13,7 +13,7 @@ struct Fields {
     entries: u32,
 }
 
-/// "1>2 append 3 after 2 of term 1, committed 2 (term 1)".
+/// Returns, for example, "1>2 append 3 after 2 of term 1, committed 2 (term 1)".
 pub(super) fn describe(message: &PeerMessage) -> String {
     let mut encoded = BytesMut::new();
     message.encode(&mut encoded);
