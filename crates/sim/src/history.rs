@@ -268,7 +268,7 @@ impl History {
                 continue;
             }
             if !values.insert(&seen.value) {
-                return Err(format!("duplicate: {id}: {} once more at {offset}", seen.value));
+                return Err(format!("duplicate: {id}: {} is again at {offset}", seen.value));
             }
             let Some((writer, number)) = seen.value.rsplit_once(':') else { continue };
             let Ok(number) = number.parse::<u64>() else { continue };

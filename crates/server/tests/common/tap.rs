@@ -24,7 +24,7 @@ pub enum Event {
     Told { folder: String, offsets: std::ops::Range<i64> },
 }
 
-/// What goes wrong.
+/// A fault to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Does not call the sync, but reports success.
@@ -65,7 +65,7 @@ struct State {
     delay: Duration,
 }
 
-/// See the module documentation.
+/// A disk watcher that records events and injects faults.
 #[derive(Debug, Default)]
 pub struct Tap {
     state: Mutex<State>,

@@ -60,7 +60,7 @@ pub struct Rule {
     pub path_ends: String,
     /// How many matching operations succeed before the first one fails.
     pub after: u64,
-    /// How many fail.
+    /// How many operations fail.
     pub times: u64,
     /// How they fail.
     pub effect: Effect,

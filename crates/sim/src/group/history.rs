@@ -198,7 +198,7 @@ impl History {
                 let is_next =
                     if self.cleanup.compacts { header.base_offset >= at } else { header.base_offset == at };
                 if !tailrace_records::verify_crc(batch) || !is_next {
-                    return Err(format!("torn: the batch at offset {at} is damaged, or not there"));
+                    return Err(format!("torn: the batch at offset {at} is damaged or missing"));
                 }
                 at = header.next_offset();
                 if header.record_count > 0 {

@@ -19,7 +19,7 @@ use crate::rng::Rng;
 /// Shortest and longest time between two faults.
 const BETWEEN_MS: (u64, u64) = (1, 800);
 
-/// How long a fault lasts.
+/// Shortest and longest duration of a fault.
 const LASTS_MS: (u64, u64) = (10, 3_000);
 
 /// At most this many copies are harmed after the other faults have ended.

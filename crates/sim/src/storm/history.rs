@@ -156,7 +156,7 @@ impl History {
     }
 
     pub(super) fn told(&mut self, name: BatchName, fate: BatchFate) {
-        debug!(%name, ?fate, "what is told of a batch");
+        debug!(%name, ?fate, "a client is told the fate of a batch");
         if matches!(fate, BatchFate::Stored(_)) {
             self.done(name.node);
         }
@@ -321,7 +321,7 @@ impl History {
             }
             if again {
                 self.found(format!(
-                    "the share group accepted offset {offset}, which it had accepted before it got it"
+                    "the share group accepted offset {offset} again, which it had accepted before it was acquired"
                 ));
             }
         }
@@ -330,7 +330,7 @@ impl History {
     /// Records that a member of the share group got records when everything was whole again.
     pub(super) fn acquired_at_the_end(&mut self, mut offsets: RangeInclusive<i64>) {
         if let Some(offset) = offsets.find(|offset| self.accepted.get(offset).is_some_and(Option::is_some)) {
-            self.found(format!("the share group got offset {offset} again, which it had accepted"));
+            self.found(format!("the share group acquired offset {offset} again, which it had accepted"));
         }
     }
 

@@ -197,7 +197,7 @@ fn replicated(computers: &[Computer], history: &History, id: &TopicPartition) ->
             None => first = Some((log, held)),
             Some((_, before)) if is_same(before, &held, keeps) => {}
             Some(_) => {
-                return Err(format!("{id}: node {} holds something else than another one", index + 1));
+                return Err(format!("{id}: node {} differs from another one", index + 1));
             }
         }
     }
@@ -251,7 +251,7 @@ fn judge_again(computers: &[Computer], history: &History) -> Result<(), String> 
         let is_there = |value: &&String| all.iter().any(|values| values.contains(*value));
         let missing: Vec<_> = acknowledged.iter().filter(|value| !is_there(value)).collect();
         if !missing.is_empty() {
-            let what = format!("of a topic that was made again, {missing:?} were acknowledged, and are gone");
+            let what = format!("in a recreated topic, {missing:?} were acknowledged and are gone");
             return Err(format!("{what}; {} of {} replicas are there", all.len(), computers.len()));
         }
     }
@@ -270,7 +270,7 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
         }
         let name = BatchName::parse(seen.value.as_bytes()).ok_or("a record that nobody wrote")?;
         if seen.next != offset.plus(1) {
-            return Err(format!("{name} at {offset} has other records behind it in its batch"));
+            return Err(format!("{name} at {offset} has other records after it in its batch"));
         }
         if let Some(before) = found.insert(name, *offset) {
             return Err(format!("{name} is stored twice, at {before} and {offset}"));
@@ -281,7 +281,7 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
             Some(BatchFate::Stored(_)) => {
                 // A batch without an answer may arrive at any time, so only acknowledged ones are checked.
                 if last.insert(writer, name.number).is_some_and(|before| before > name.number) {
-                    return Err(format!("{name} at {offset} comes behind a later one"));
+                    return Err(format!("{name} at {offset} comes after a later one"));
                 }
             }
             None => return Err(format!("{name} at {offset} was never offered")),
@@ -300,7 +300,7 @@ fn compare(topic: &str, log: &Log, history: &History) -> Result<(), String> {
             Keeps::Latest => latest.get(&name.key()).is_some_and(|latest| latest > offset),
         };
         if there != Some(offset) && (there.is_some() || !may_be_gone) {
-            return Err(format!("{name} was acknowledged at {offset}, and lies at {there:?}"));
+            return Err(format!("{name} was acknowledged at {offset}, but is at {there:?}"));
         }
     }
     if keeps == Keeps::Young { judge_start(log, history) } else { Ok(()) }
@@ -311,11 +311,11 @@ fn judge_start(log: &Log, history: &History) -> Result<(), String> {
     let (asked, deleted) = history.deleted();
     let (start, bytes) = (log.start.get(), log.bytes);
     if start < deleted {
-        return Err(format!("it begins at {start}, and was deleted up to {deleted}"));
+        return Err(format!("it starts at {start}, but was deleted up to {deleted}"));
     }
     // Retention also counted uncommitted records, which are gone now.
     if start > asked && bytes + UNCOMMITTED_BYTES < RETENTION_BYTES {
-        return Err(format!("it begins at {start}, with {bytes} bytes, and nobody asked for that"));
+        return Err(format!("it starts at {start} with {bytes} bytes, and nobody asked for that"));
     }
     Ok(())
 }
@@ -325,7 +325,7 @@ fn judge_copy(input: &[String], output: &[String]) -> Result<(), String> {
     let copied = output.iter().filter_map(|value| Some(value.split_once('@')?.1));
     for (at, value) in copied.enumerate() {
         if input.get(at).map(String::as_str) != Some(value) {
-            return Err(format!("output {at} is {value}, the input there is {:?}", input.get(at)));
+            return Err(format!("output {at} is {value}, but the input there is {:?}", input.get(at)));
         }
     }
     Ok(())

@@ -233,7 +233,7 @@ impl Storm {
     /// Harms copies, one after the other, and waits each time until they are whole again.
     fn harm(&mut self, faults: &mut Faults) -> Result<(), String> {
         loop {
-            self.wait("the nodes tell that all copies are whole", WHOLE_WITHIN, |storm| {
+            self.wait("the nodes report that all copies are whole", WHOLE_WITHIN, |storm| {
                 storm.look_after();
                 faults.are_mended(&mut storm.site)
             })?;
@@ -280,7 +280,7 @@ impl Storm {
     fn look_after(&mut self) {
         for index in 0..self.site.computers.len() {
             if let Some(reason) = self.site.computers[index].failed() {
-                tracing::warn!(node = index + 1, %reason, "a node did not start, and is started again");
+                tracing::warn!(node = index + 1, %reason, "a node did not start and is restarted");
                 self.site.computers[index].exit();
                 self.site.boot(index);
             }

@@ -23,7 +23,7 @@ const VOTERS_MAX: usize = 3;
 #[derive(Default)]
 pub(super) struct Operators {
     suspect: Option<Suspect>,
-    /// When they look again.
+    /// When the operators look again.
     next_look: Duration,
 }
 

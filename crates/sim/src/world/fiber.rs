@@ -93,7 +93,7 @@ impl Drop for Fiber {
 pub(super) fn suspend() {
     let own = RUNNING.get();
     assert!(!own.is_null(), "only a fiber can be suspended");
-    #[expect(unsafe_code, reason = "nobody hands it to the code that blocks")]
+    #[expect(unsafe_code, reason = "blocking code has no reference to it")]
     // SAFETY: it is set when the fiber starts and after each resumption. It is on the stack of the fiber,
     // which is running.
     let suspend = unsafe { &*own };

@@ -24,7 +24,7 @@ const TURN_NANOS: u64 = 20_000;
 
 /// Nothing is ready and no timer is set, so the wait would never end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("everybody waits, and for nothing that comes by itself")]
+#[error("everything waits, and no timer is set")]
 pub(crate) struct Stalled;
 
 /// The machines, and the time they share.

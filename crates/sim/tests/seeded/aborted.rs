@@ -1,7 +1,7 @@
 //! Aborted transactions whose marker compaction has removed. Readers must not skip anything because of them,
 //! before or after a start, whatever the folder's snapshot of the producers says.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::io::IoSlice;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Aborted transactions whose marker compaction has removed, on replicas. Each replica compacts
 //! independently, and takes over what others know.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::io::IoSlice;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 //!
 //! `TAILRACE_SEEDS=n` runs that many seeds, `TAILRACE_SEED=n` replays one.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

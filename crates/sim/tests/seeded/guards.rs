@@ -1,6 +1,6 @@
 //! Guards of transactions that are being verified when another replica becomes the leader.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use bytes::Bytes;
 use tailrace_records::{BatchBuilder, BatchHeader, BatchOptions};

@@ -1,6 +1,6 @@
 //! Idle groups go to sleep, and wake up when a member is gone or wants something: for any order in which
 //! messages arrive, are lost or are duplicated, and for nodes that die, come back or are cut off.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::collections::VecDeque;
 

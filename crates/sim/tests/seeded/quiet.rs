@@ -1,6 +1,6 @@
 //! Idle partitions: their segments are closed after some time, and compaction removes what it should.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use tailrace_log::{HashSecret, KeyMap, LogConfig, LogStore, Unhurried};
 use tailrace_records::{BatchBuilder, BatchOptions};

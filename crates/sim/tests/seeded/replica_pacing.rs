@@ -1,6 +1,6 @@
 //! New replicas that are brought up to date slowly on purpose: their messages are held up, and raft does not
 //! take that for loss.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use tailrace_log::LogConfig;
 use tailrace_replication::raft::{MemberChange, PeerMessage, Replica, ReplicaId};

@@ -1,5 +1,5 @@
 //! Bit rot on one replica: it is found, never passed on, and repaired from the others.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The rules of replicas, one by one: which replicas append, what is refused, and what a deposed leader and a
 //! replica that forgot do.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Replicas whose log lost its start. A replica that is too far behind gets a snapshot, and a crash leaves
 //! the old log or the new one.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Damage to one, two or three copies of a partition, in the same and in different places, running and
 //! stopped: what each replica serves at once, and what is whole in the end. The table in docs/guarantees.md,
 //! "Several replicas", is a short form of this one.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};

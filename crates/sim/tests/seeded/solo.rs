@@ -1,7 +1,7 @@
 //! A partition on a disk that loses unsynced data: what it acknowledged stays, once and in order, and no
 //! (offset, epoch) names two batches. Each run is one seed. `TAILRACE_SEED=N` replays one.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

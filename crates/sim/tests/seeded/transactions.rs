@@ -3,7 +3,7 @@
 //! right, and a restart finds the same in a snapshot as in the log. Each run is one seed. `TAILRACE_SEED=N`
 //! replays one.
 
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -95,7 +95,7 @@ impl Answers {
             let payload = String::from_utf8_lossy(&payload).into_owned();
             let mut history = history.lock();
             if payload != message.subject || !self.asked.contains(&payload) {
-                history.found(format!("{payload} was answered to {}", message.subject));
+                history.found(format!("the answer to {payload} came to {}", message.subject));
             }
             if !self.answered.insert(payload) {
                 history.found(format!("the request with {} was answered twice", message.subject));

@@ -21,7 +21,7 @@ pub(super) struct Connection {
     correlation: i32,
 }
 
-/// Why there is no answer.
+/// Why a request got no answer.
 pub(super) enum CallError {
     /// The connection was lost, or was silent for too long.
     Lost,

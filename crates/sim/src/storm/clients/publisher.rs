@@ -11,7 +11,7 @@ use super::subscriber::Interest;
 use crate::storm::history::{BatchFate, BatchName, Phase, SharedHistory};
 
 pub(super) struct Publisher {
-    /// Its next message.
+    /// The next message to publish.
     next: BatchName,
     nodes: u8,
     history: SharedHistory,

@@ -140,7 +140,7 @@ async fn delete_beside(client: &mut Client, member: &mut Member) {
             // A deposed coordinator may know nothing of the member. If it does not know yet that it is
             // deposed, it may still know the member.
             if coordinator == node && member.beat(client).await == Some(node) {
-                client.history.lock().found(format!("{WORKERS} was deleted beside a member"));
+                client.history.lock().found(format!("{WORKERS} was deleted although it had a member"));
             }
         }
         _ => client.refresh().await,

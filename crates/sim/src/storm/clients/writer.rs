@@ -16,7 +16,7 @@ use crate::storm::site::TOPIC;
 pub(in crate::storm) const WRITERS: u32 = 3;
 
 pub(in crate::storm) struct Writer {
-    /// Its next batch.
+    /// The next batch to offer.
     next: BatchName,
     history: SharedHistory,
 }

@@ -2,7 +2,7 @@
 //! its results.
 //!
 //! TAILRACE_UPDATE=1 writes the actual results into the scripts. Read the difference before you keep it.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "tests report failures by panicking")]
 
 mod replicas;
 mod solo;
