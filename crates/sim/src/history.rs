@@ -33,8 +33,8 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Reports whether compaction may rewrite the batch. A marker gets the time at which it may be removed. A
-    /// batch that only remembers a producer is emptied.
+    /// Reports whether compaction may rewrite the batch. A marker gets its delete horizon. A batch
+    /// that only remembers a producer is emptied.
     pub(crate) fn is_rewritten(&self) -> bool {
         self.is_control || self.value.is_empty()
     }
