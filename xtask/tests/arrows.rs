@@ -90,7 +90,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that may use tokio: `env`, which only takes its channels, locks and macros, the real world, and programs.
+/// Crates that may use tokio: `env`, which only takes its channels, locks and macros, the real world, and
+/// programs.
 const TOKIO: &[&str] = &["env", "runtime", "bench", "tailrace"];
 
 /// Crates that may use tokio's glue to TLS.
@@ -190,7 +191,7 @@ fn node_and_fronts_use_the_world_through_env() {
     assert!(seen > 200, "{seen} files were read");
 }
 
-/// Text that shows use of a world without `env`. hyper's glue to tokio has its own names for timers and tasks.
+/// Text that shows use of a world without `env`. hyper's glue to tokio has its own timers and tasks.
 const WORLDS: &[&str] = &[
     "tokio::",
     "use tokio",
