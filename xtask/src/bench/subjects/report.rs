@@ -198,8 +198,8 @@ fn over(samples: &[Sample], load: &str, system: &str, base: &str) -> String {
     )
 }
 
-/// A table of millions of matches per second, with a row for each share of writes and system, and a column for
-/// each number of threads.
+/// A table of millions of matches per second, with a row for each share of writes and system, and a column
+/// for each number of threads.
 fn by_threads(samples: &[Sample]) -> String {
     let threads = thread_counts(samples);
     let most = threads.last().copied().unwrap_or(1);
