@@ -169,7 +169,7 @@ async fn from_version_5_on_the_commit_itself_brings_the_partition_in() {
     let third = end(&mut client, NEW, next, false).await;
     until_offset(&server, 10).await;
     assert_eq!(commit(&mut client, 5, third, 30).await, OK);
-    assert_eq!(commit(&mut client, 5, third, 31).await, OK, "the last one counts");
+    assert_eq!(commit(&mut client, 5, third, 31).await, OK, "the last offset counts");
     end(&mut client, NEW, third, true).await;
     until_offset(&server, 31).await;
 }

@@ -36,7 +36,7 @@ struct Plain {
 
 impl Plain {
     async fn connect(server: &TestServer) -> Self {
-        let stream = TcpStream::connect(server.nats()).await.expect("it accepts");
+        let stream = TcpStream::connect(server.nats()).await.expect("the NATS listener accepts");
         let mut plain = Self { stream, rest: String::new() };
         plain.say("CONNECT {\"verbose\":false,\"headers\":true,\"no_responders\":true,\"protocol\":1}\r\nPING\r\n").await;
         plain.until("PONG\r\n").await;
@@ -44,7 +44,7 @@ impl Plain {
     }
 
     async fn say(&mut self, text: &str) {
-        self.stream.write_all(text.as_bytes()).await.expect("it is taken");
+        self.stream.write_all(text.as_bytes()).await.expect("the connection is open");
     }
 
     async fn publish(&mut self, subject: &str, headers: &str, payload: &str) {
@@ -60,7 +60,7 @@ impl Plain {
                 if let Some(at) = self.rest.find(end) {
                     return self.rest.drain(..at + end.len()).collect::<String>();
                 }
-                let count = self.stream.read(&mut buffer).await.expect("it is read");
+                let count = self.stream.read(&mut buffer).await.expect("the connection is open");
                 assert!(count > 0, "closed after {:?}", self.rest);
                 self.rest.push_str(std::str::from_utf8(&buffer[..count]).expect("text"));
             }
@@ -213,7 +213,7 @@ async fn kafka_clients_put_the_same_key_into_the_same_partition() {
     let ours = places(records(&server, "nats", PARTITIONS, subjects.len()).await);
     let theirs = places(records(&server, "kafka", PARTITIONS, subjects.len()).await);
     assert_eq!(ours, theirs);
-    assert_eq!(ours.values().collect::<BTreeSet<_>>().len(), 7, "all partitions have some");
+    assert_eq!(ours.values().collect::<BTreeSet<_>>().len(), 7, "all partitions have records");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -421,7 +421,7 @@ async fn an_acknowledgement_waits_for_the_sync_of_a_strict_topic_only() {
     client.flush().await.unwrap();
     // Nothing may be acknowledged meanwhile. There is no event to wait for.
     tokio::time::sleep(MEANWHILE).await;
-    assert!(!waiting.is_finished(), "acknowledged before it was on disk");
+    assert!(!waiting.is_finished(), "acknowledged before it was durable");
     assert!(waits().await);
     tap.release("/strict-0/");
     let answer = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap();
@@ -517,7 +517,7 @@ async fn too_many_waiting_acknowledgements_slow_the_publisher_and_lose_nothing()
     tokio::time::sleep(MEANWHILE).await;
     assert_eq!(server.metric("tailrace_nats_capture_acks_waiting").await, 4.0);
     tap.release("/t-0/");
-    let answers = tokio::time::timeout(PATIENCE, tasks.join_all()).await.expect("all are answered");
+    let answers = tokio::time::timeout(PATIENCE, tasks.join_all()).await.expect("every task ends in time");
     let numbers: BTreeSet<_> = answers.iter().map(|answer| answer["seq"].as_i64().unwrap()).collect();
     assert_eq!(numbers.len(), COUNT);
 }

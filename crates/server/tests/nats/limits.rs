@@ -50,7 +50,7 @@ async fn a_subscriber_that_never_reads_is_cut_and_the_others_get_everything() {
         server.metric("tailrace_nats_slow_consumers_total").await == 1.0
     })
     .await;
-    assert!(server.metric("tailrace_nats_stalls_total").await > 0.0, "the publisher was slowed first");
+    assert!(server.metric("tailrace_nats_stalls_total").await > 0.0, "the publisher was stalled first");
     assert_eq!(server.metric("tailrace_nats_connections").await, 2.0);
     assert_eq!(server.metric("tailrace_nats_subscriptions").await, 1.0);
 }
@@ -143,7 +143,7 @@ async fn storms_of_subscriptions_from_a_thousand_connections() {
         steady.send(format!("PUB steady.{number} 1\r\nx\r\n")).await;
         assert_eq!(count(&steady.sync().await), 1);
         // Far more than a slow machine needs, and far less than the storm lasts.
-        assert!(before.elapsed() < Duration::from_secs(20), "others were held up");
+        assert!(before.elapsed() < Duration::from_secs(20), "other clients were delayed");
     }
     let mut stormers = Vec::new();
     for storm in storms {
@@ -225,11 +225,14 @@ async fn lame_duck_mode_closes_one_after_the_other_and_takes_nobody_new() {
     });
     let (_, mut ends) = tokio::join!(retiring, futures_util::future::join_all(watching));
     ends.sort_unstable();
-    assert!(ends[0] >= Duration::from_millis(200), "none before the grace is over: {ends:?}");
+    assert!(
+        ends[0] >= Duration::from_millis(200),
+        "no connection closes before the grace period ends: {ends:?}"
+    );
     // Two ends are 600 ms apart, or less if the machine was slow to close the earlier connection.
     let pauses = ends.windows(2).map(|pair| pair[1] - pair[0]);
     assert!(pauses.filter(|pause| *pause >= Duration::from_millis(100)).count() >= 3, "{ends:?}");
-    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "nobody new is taken");
+    assert!(tokio::net::TcpStream::connect(address).await.is_err(), "the server accepts no new connections");
 }
 
 #[tokio::test]
@@ -314,7 +317,7 @@ impl Gap {
 
     async fn end(self) -> Duration {
         let _ = self.stop.send(());
-        self.ticking.await.expect("it ticks to the end")
+        self.ticking.await.expect("the ticking task does not panic")
     }
 }
 
@@ -336,7 +339,7 @@ async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
     publisher.send("PUB crowd 1\r\nx\r\nPUB last 0\r\n\r\n").await;
     publisher.sync().await;
     let (longest, whole) = (gap.end().await, began.elapsed());
-    assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+    assert!(2 * longest < whole, "other clients waited {longest:?} of {whole:?}");
     let said = many.sync().await;
     let mut sids: Vec<usize> = said
         .iter()
@@ -346,10 +349,10 @@ async fn a_message_for_very_many_subscriptions_is_delivered_in_turns() {
         })
         .collect();
     sids.sort_unstable();
-    assert!(sids.windows(2).all(|pair| pair[0] < pair[1]), "some subscription has it twice");
+    assert!(sids.windows(2).all(|pair| pair[0] < pair[1]), "a subscription got the message twice");
     let (queued, plain): (Vec<_>, Vec<_>) = sids.into_iter().partition(|sid| sid % 3 == 0);
     assert_eq!(plain.len(), SUBSCRIPTIONS / 3 * 2);
-    assert_eq!(queued.len(), 100, "one member of each group");
+    assert_eq!(queued.len(), 100, "one member of each queue group");
 }
 
 #[tokio::test]
@@ -380,7 +383,7 @@ async fn very_many_subscriptions_end_in_turns() {
         eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 })
             .await;
         let (longest, whole) = (gap.end().await, began.elapsed());
-        assert!(2 * longest < whole, "others waited {longest:?} of {whole:?}");
+        assert!(2 * longest < whole, "other clients waited {longest:?} of {whole:?}");
     }
 }
 

@@ -143,14 +143,14 @@ async fn clients_must_show_a_certificate_where_that_is_demanded() {
     assert_eq!(asked.info().await["tls_verify"], true);
     drop(asked);
     works(&connect(&server, showing(trusting(&authority), &authority)).await.unwrap()).await;
-    assert!(connect(&server, trusting(&authority)).await.is_err(), "no certificate");
+    assert!(connect(&server, trusting(&authority)).await.is_err(), "the client has no certificate");
     assert!(
         connect(&server, showing(trusting(&authority), &stranger)).await.is_err(),
-        "a stranger's certificate"
+        "the certificate is from another authority"
     );
     assert!(
         connect(&server, showing(trusting(&stranger), &authority)).await.is_err(),
-        "the server is unknown"
+        "the client does not trust the server"
     );
 }
 
@@ -228,7 +228,7 @@ async fn a_subscriber_over_tls_that_does_not_read_is_cut_and_others_are_not_harm
     let line = "tailrace_nats_slow_consumers_total";
     let began = Instant::now();
     while server.metric(line).await < 1.0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "the slow consumer stays");
+        assert!(began.elapsed() < Duration::from_secs(20), "the slow consumer was not cut off");
         for _ in 0..10 {
             client.publish("flood", flood.clone().into()).await.unwrap();
         }

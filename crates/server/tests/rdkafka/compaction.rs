@@ -137,7 +137,7 @@ fn read(server: &TestServer, topic: &str) -> Content {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let key = text(message.key().unwrap());
                 let before = content.insert(message.offset(), (key, message.payload().map(text)));
-                assert!(before.is_none(), "offset {} came twice", message.offset());
+                assert!(before.is_none(), "offset {} was read twice", message.offset());
             }
             Err(KafkaError::PartitionEOF(_)) => return content,
             Err(error) => panic!("{error}"),
@@ -157,7 +157,7 @@ fn read_until_compacted(server: &TestServer, topic: &str, records: usize) -> Con
         if content.len() <= records {
             return content;
         }
-        assert!(Instant::now() < until, "{} records are left, {records} wanted", content.len());
+        assert!(Instant::now() < until, "{} records are left, expected {records}", content.len());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -181,7 +181,7 @@ async fn the_last_record_of_each_key_stays_also_over_restarts() {
         // The active segment, some 20 KB, is not compacted.
         let content = read_until_compacted(&server, codec, 1000);
         assert_same(&last_values(&content), &wanted(4000));
-        assert_eq!(content.keys().next_back(), Some(&3999), "offsets stay");
+        assert_eq!(content.keys().next_back(), Some(&3999), "compaction keeps the offsets");
     }
     server.restart().await;
     for codec in ["none", "lz4"] {
@@ -237,17 +237,17 @@ async fn a_topic_may_be_compacted_and_trimmed() {
         produce(&server, topic, 0..4000, "lz4");
         let content = read_until_compacted(&server, topic, 1000);
         assert_same(&last_values(&content), &wanted(4000));
-        assert_eq!(log_start(&server, topic), 0, "{topic} is compacted, and nothing is old");
+        assert_eq!(log_start(&server, topic), 0, "{topic} is compacted, and has no old records");
     }
     for topic in ["both", "kept"] {
         alter(&server, (TOPIC, topic), "retention.ms", "1").await;
     }
     eventually("retention removes whole segments", || async { log_start(&server, "both") > 3500 }).await;
     for (offset, found) in read(&server, "both") {
-        assert!(offset > 3500, "offset {offset} lies below the log start");
+        assert!(offset > 3500, "offset {offset} is below the log start");
         assert_eq!(found, record(usize::try_from(offset).unwrap()), "offset {offset}");
     }
-    assert_eq!(log_start(&server, "kept"), 0, "retention is not for topics that are only compacted");
+    assert_eq!(log_start(&server, "kept"), 0, "retention does not apply to topics that are only compacted");
     assert_same(&last_values(&read(&server, "kept")), &wanted(4000));
     // Compaction continues from where retention has left the log, after a restart too.
     alter(&server, (TOPIC, "both"), "retention.ms", "-1").await;

@@ -166,13 +166,13 @@ pub fn run(options: &StormOptions) -> Result<StormReport, Failure> {
             seed_thread(options.seed);
             play(options)
         });
-        run.expect("the system gives a thread").join().unwrap_or_else(|panic| resume_unwind(panic))
+        run.expect("the system can start a thread").join().unwrap_or_else(|panic| resume_unwind(panic))
     })
 }
 
 fn play(options: &StormOptions) -> Result<StormReport, Failure> {
     let mut rng = Rng::new(options.seed);
-    let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("there are few")];
+    let nodes = NODES[usize::try_from(rng.below(NODES.len() as u64)).expect("a small number")];
     let site = Site::new(nodes, &mut rng);
     let history = SharedHistory::new(site.habits);
     let mut storm = Storm { site, history, writes: vec![0; nodes.into()] };
@@ -315,7 +315,7 @@ impl Storm {
     fn create(&self, topic: &'static str, partitions: i32) -> Result<(), String> {
         let computer = &self.site.computers[0];
         let Some(node) = computer.node() else { return Err("the first node is gone".to_owned()) };
-        let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("there are few");
+        let replicas = i16::try_from(replicas_of(topic, self.site.computers.len())).expect("a small number");
         let settings = topic_settings(topic, self.site.habits);
         let creating = create(node, topic, partitions, replicas, settings);
         let created = self.site.universe.run(computer.machine(), creating);
@@ -383,11 +383,11 @@ mod tests {
         let site = Site::new(1, &mut Rng::new(1));
         let history = SharedHistory::new(site.habits);
         let mut storm = Storm { site, history, writes: vec![0] };
-        storm.begin(0).expect("nothing disturbs it");
+        storm.begin(0).expect("there are no faults");
         storm.history.lock().set_phase(Phase::Settling);
         let is_owned =
             |storm: &mut Storm| storm.history.lock().owned_partitions() == GROUPS * DATA_PARTITIONS;
-        storm.wait("each group has all partitions", WHOLE_WITHIN, is_owned).expect("nothing disturbs it");
+        storm.wait("each group has all partitions", WHOLE_WITHIN, is_owned).expect("there are no faults");
         let (node, clients) = (storm.site.number(0), storm.site.number(1));
         storm.site.network.cut(node, clients, true);
         storm.site.network.cut(clients, node, true);

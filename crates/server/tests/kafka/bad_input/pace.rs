@@ -26,7 +26,7 @@ async fn a_client_that_sends_a_byte_now_and_then_is_cut_off() {
         match tokio::time::timeout(Duration::from_millis(200), stream.read(&mut answer)).await {
             Err(_) => {}
             Ok(read) => {
-                assert_eq!(read.unwrap_or(0), 0, "nothing is answered");
+                assert_eq!(read.unwrap_or(0), 0, "there is no response");
                 break;
             }
         }
@@ -43,7 +43,7 @@ async fn a_slow_request_is_read_if_it_keeps_its_time() {
     let mut stream = server.stream().await;
     let frame = framed(&good_requests()[4]);
     for part in frame.chunks(frame.len() / 4) {
-        stream.write_all(part).await.expect("it is taken");
+        stream.write_all(part).await.expect("the connection is open");
         // A slow writer.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -118,8 +118,8 @@ async fn a_client_that_reads_slowly_gets_everything() {
     while left > 0 {
         // A slow reader.
         tokio::time::sleep(Duration::from_millis(60)).await;
-        let read = slow.stream().read(&mut buffer).await.expect("it is not cut off");
-        assert!(read > 0, "it is not cut off");
+        let read = slow.stream().read(&mut buffer).await.expect("the slow reader is not cut off");
+        assert!(read > 0, "the slow reader is not cut off");
         left -= read;
     }
 }
@@ -135,7 +135,7 @@ async fn a_client_that_closes_its_half_gets_its_answers() {
     for number in 0..3 {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
-    client.stream().shutdown().await.expect("it is connected");
+    client.stream().shutdown().await.expect("the client is connected");
     eventually("all are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
@@ -159,7 +159,7 @@ async fn connections_left_in_any_state_are_given_up() {
     for _ in 0..5 {
         drop(server.stream().await);
         let mut half = server.stream().await;
-        half.write_all(&[0, 0]).await.expect("it is taken");
+        half.write_all(&[0, 0]).await.expect("the connection is open");
         let mut partial = server.stream().await;
         begin_frame(&mut partial, 1000, 0).await;
         let mut large = server.stream().await;
@@ -255,7 +255,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
     let requests = 60;
     let sender = tokio::spawn(async move {
         for _ in 0..requests {
-            to.write_all(&frame).await.expect("it is taken in the end");
+            to.write_all(&frame).await.expect("the server reads it in the end");
         }
         (frame.len(), to)
     });
@@ -271,7 +271,7 @@ async fn answers_behind_a_waiting_one_are_bounded() {
         .await
         .expect("an answer");
     }
-    let (frame_bytes, _to) = sender.await.expect("all was sent");
+    let (frame_bytes, _to) = sender.await.expect("the sender does not panic");
     // An answer is larger than its request, so a mebibyte of answers corresponds to less than a mebibyte of
     // requests.
     println!("{received} of {} bytes were read", requests * frame_bytes);

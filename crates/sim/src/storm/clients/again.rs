@@ -66,7 +66,7 @@ async fn create(client: &mut Client, nodes: usize) {
     let topic = CreatableTopic {
         name: AGAIN_TOPIC.to_owned(),
         num_partitions: 1,
-        replication_factor: i16::try_from(replicas_of(AGAIN_TOPIC, nodes)).expect("there are few"),
+        replication_factor: i16::try_from(replicas_of(AGAIN_TOPIC, nodes)).expect("a small number"),
         ..Default::default()
     };
     let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 2_000, ..Default::default() };

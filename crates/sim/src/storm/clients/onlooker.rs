@@ -27,7 +27,7 @@ pub(super) async fn run(mut client: Client) {
     loop {
         pause(PAUSE_MS).await;
         let (partition, epoch) = &mut known[index(all.len())];
-        let guess = *epoch + i32::try_from(below(GUESSES)).expect("it is small");
+        let guess = *epoch + i32::try_from(below(GUESSES)).expect("a small number");
         *epoch = look(&mut client, partition, guess).await.unwrap_or(*epoch);
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn run(mut client: Client, nodes: u8) {
                 _ => (INTERNAL_TOPICS[index(INTERNAL_TOPICS.len())], INTERNAL_PARTITIONS),
             };
             let partition = below(partitions.unsigned_abs().into());
-            let partition = i32::try_from(partition).expect("there are few");
+            let partition = i32::try_from(partition).expect("a small number");
             reassign(&mut client, nodes, topic, partition).await;
             elect(&mut client).await;
         }
