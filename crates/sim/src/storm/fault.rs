@@ -164,23 +164,23 @@ impl What {
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Crash { mode: CrashMode::KeepAll, .. } => "a process was killed",
-            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost its power",
-            Self::CrashOfAll { .. } => "all computers lost their power",
+            Self::Crash { .. } | Self::PowerFails { .. } => "a computer lost power",
+            Self::CrashOfAll { .. } => "all computers lost power",
             Self::Stop { .. } => "a node was stopped",
             Self::Cut { is_both: true, .. } => "two computers were cut off from each other",
-            Self::Cut { .. } => "a computer did not hear of another one",
+            Self::Cut { .. } => "a computer could not hear another one",
             Self::CutOff { .. } => "a leader was cut off right after its election",
             Self::Reset { .. } => "a connection was reset",
             Self::Slow { .. } => "a link was slow",
             Self::Move { .. } => "a coordinator moved while one of its links was slow",
-            Self::Pause { .. } => "a computer stood still",
+            Self::Pause { .. } => "a computer was paused",
             Self::Starve { .. } => "tasks of a node were starved",
             Self::Clock { .. } => "a clock was wrong",
             Self::Space { .. } => "a disk was nearly full",
-            Self::Errors { .. } => "operations of a disk failed",
+            Self::Errors { .. } => "disk operations failed",
             Self::Harm { harm: Harm::DiskLost, .. } => "a disk was lost",
             Self::Harm { harm: Harm::BitRot, .. } => "bits rotted",
-            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write landed elsewhere",
+            Self::Harm { harm: Harm::Misdirected(_), .. } => "a write was misdirected",
         }
     }
 }

@@ -183,9 +183,9 @@ impl Site {
     pub(super) fn kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let kinds = [
             ("a cluster of five nodes", self.computers.len() == 5),
-            ("a node that is a cluster by itself", self.computers.len() == 1),
+            ("a cluster of one node", self.computers.len() == 1),
             ("a relaxed topic", self.habits.relaxes_old),
-            ("nodes with one thread of each kind, and hardly any room", self.habits.is_tight),
+            ("nodes with one thread of each kind and tight budgets", self.habits.is_tight),
         ];
         kinds.into_iter().map(|(what, has)| (what, u64::from(has)))
     }

@@ -72,7 +72,7 @@ async fn create(client: &mut Client, nodes: usize) {
     let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 2_000, ..Default::default() };
     let Some(answer) = client.ask(client.any_node(), CREATE_TOPICS, &request).await else { return };
     if answer.topics.first().is_some_and(|topic| topic.error_code == 0) {
-        client.count("a topic was made");
+        client.count("a topic was created");
     }
 }
 

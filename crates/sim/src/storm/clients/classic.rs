@@ -157,7 +157,7 @@ impl Classic {
                 self.generation = None;
             }
             Some(ErrorCode::UnknownMemberId) => {
-                client.count("a member was fenced off");
+                client.count("a member was fenced");
                 self.forget(client);
             }
             Some(_) | None => client.refresh().await,

@@ -50,7 +50,7 @@ async fn look(client: &mut Client, id: &TopicPartition, guess: i32) -> Option<i3
         ErrorCode::None => {
             let committed = Offset(partition.offset);
             let mut history = client.history.lock();
-            history.count("a leader told how far it has committed");
+            history.count("a leader reported its commit");
             let told = history.partitions.told(id, LeaderEpoch(guess), committed, Offset(0));
             history.check(told);
             Some(guess)

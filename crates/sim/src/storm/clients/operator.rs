@@ -70,6 +70,6 @@ async fn reassign(client: &mut Client, nodes: u8, topic: &str, partition_index: 
     let answer = client.ask(node, ALTER_PARTITION_REASSIGNMENTS, &request).await;
     let result = answer.and_then(|answer| Some(answer.responses.first()?.partitions.first()?.error_code));
     if result.map(code) == Some(ErrorCode::None) {
-        client.count("a reassignment was begun");
+        client.count("a reassignment was started");
     }
 }

@@ -270,7 +270,7 @@ pub(super) async fn end(
             Step::Wait => pause(40).await,
             Step::Refresh => client.refresh().await,
             Step::GiveUp => {
-                client.count("a transactional producer was fenced off");
+                client.count("a transactional producer was fenced");
                 return None;
             }
         }
