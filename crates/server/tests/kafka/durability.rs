@@ -184,7 +184,7 @@ async fn an_append_whose_client_is_gone_is_synced_all_the_same() {
     gone.send(12, &fetch).await;
     gone.send(9, &produce_request("strict", 1, 1, numbered(0, 1, 50))).await;
     let cut = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
-    eventually("it is cut off", || async { server.metric(cut).await == 1.0 }).await;
+    eventually("the connection is cut off", || async { server.metric(cut).await == 1.0 }).await;
     tap.release("/strict-1/entries");
     assert_eq!(decoded(&client.fetch_from("strict", 1, 0).await).len(), 1);
 }
@@ -237,7 +237,7 @@ async fn everyone_in_flight_learns_of_a_failed_sync() {
         waiting.push(other);
     }
     // Batches count as produced once they are appended, so none of them waits to be written any more.
-    eventually("all are appended", || async {
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
     .await;
@@ -310,7 +310,7 @@ async fn a_disk_with_little_room_is_told() {
     let settings = [("tailrace.disk.free.warning.bytes", &*bound.to_string())];
     let server = TestServer::on(Tap::new().disk(), &settings).await;
     let body = || async { server.get("/healthz").await.1 };
-    eventually("the disk was looked at", || async { body().await.contains("warnings") }).await;
+    eventually("the free space was checked", || async { body().await.contains("warnings") }).await;
     let free = server.metric("tailrace_disk_free_bytes").await;
     assert!(free > 0.0 && free < bound as f64, "{free}");
     let body = body().await;

@@ -190,8 +190,10 @@ async fn a_duplicate_waits_for_the_sync_of_its_original() {
     tap.hold("/t-0/");
     let request = produce_request("t", 0, -1, idempotent(producer, 2));
     client.send(9, &request).await;
-    eventually("it is appended", || async { server.metric("tailrace_produced_records_total").await == 4.0 })
-        .await;
+    eventually("the records are appended", || async {
+        server.metric("tailrace_produced_records_total").await == 4.0
+    })
+    .await;
     let mut retry = server.connect().await;
     retry.send(9, &request).await;
     let mut answer = Box::pin(retry.answer::<ProduceRequest>(9));

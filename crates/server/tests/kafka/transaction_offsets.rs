@@ -132,7 +132,7 @@ async fn offset(client: &mut Client, stable: bool) -> Result<i64, ErrorCode> {
 }
 
 async fn until_offset(server: &TestServer, expected: i64) {
-    eventually("the offset counts", || async {
+    eventually("the offset is committed", || async {
         let mut client = server.connect().await;
         offset(&mut client, true).await == Ok(expected)
     })

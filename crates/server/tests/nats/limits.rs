@@ -46,7 +46,7 @@ async fn a_subscriber_that_never_reads_is_cut_and_the_others_get_everything() {
     publisher.sync().await;
     let mut good = reading.await.unwrap();
     assert_eq!(good.sync().await, []);
-    eventually("the deaf one is cut", || async {
+    eventually("the deaf subscriber is cut off", || async {
         server.metric("tailrace_nats_slow_consumers_total").await == 1.0
     })
     .await;
@@ -67,8 +67,10 @@ async fn a_subscriber_that_takes_nothing_is_cut_at_the_write_deadline() {
         publisher.send(publish("flood", &vec![b'x'; 1 << 20])).await;
     }
     publisher.sync().await;
-    eventually("it is cut", || async { server.metric("tailrace_nats_slow_consumers_total").await == 1.0 })
-        .await;
+    eventually("the slow consumer is cut off", || async {
+        server.metric("tailrace_nats_slow_consumers_total").await == 1.0
+    })
+    .await;
     let cut = "tailrace_nats_connections_cut_total{reason=\"slow_consumer_write_deadline\"}";
     assert_eq!(server.metric(cut).await, 1.0);
 }
@@ -113,7 +115,10 @@ async fn a_hundred_thousand_subscriptions_on_one_connection() {
     many.send("PUB many.99999.x 2\r\nhi\r\nPUB many.0.x 2\r\nho\r\nPUB many.100000.x 2\r\nno\r\n").await;
     assert_eq!(count(&many.sync().await), 2);
     drop(many);
-    eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 }).await;
+    eventually("the subscriptions end", || async {
+        server.metric("tailrace_nats_subscriptions").await == 0.0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -195,7 +200,10 @@ async fn a_message_that_never_ends_holds_little_memory_and_nobody_up() {
         raw.stream.shutdown().await.unwrap();
         assert_eq!(raw.rest().await, []);
     }
-    eventually("they are gone", || async { server.metric("tailrace_nats_connections").await == 1.0 }).await;
+    eventually("the other connections end", || async {
+        server.metric("tailrace_nats_connections").await == 1.0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -287,10 +295,8 @@ async fn a_burst_of_connections_gets_no_more_places_than_there_are() {
     let refused = "tailrace_nats_connections_refused_total{reason=\"tailrace.nats.max.connections\"}";
     assert_eq!(server.metric(refused).await, 280.0);
     drop(inside);
-    eventually("their places are free again", || async {
-        server.metric("tailrace_nats_connections").await == 0.0
-    })
-    .await;
+    eventually("the connections end", || async { server.metric("tailrace_nats_connections").await == 0.0 })
+        .await;
     Raw::to(address).await.sync().await;
 }
 
@@ -380,8 +386,10 @@ async fn very_many_subscriptions_end_in_turns() {
         } else {
             drop(many);
         }
-        eventually("they are gone", || async { server.metric("tailrace_nats_subscriptions").await == 0.0 })
-            .await;
+        eventually("the subscriptions end", || async {
+            server.metric("tailrace_nats_subscriptions").await == 0.0
+        })
+        .await;
         let (longest, whole) = (gap.end().await, began.elapsed());
         assert!(2 * longest < whole, "other clients waited {longest:?} of {whole:?}");
     }

@@ -57,7 +57,7 @@ async fn nobody_speaks_under_subjects_that_another_topic_binds() {
     send(&producer, to("orders.eu")).await;
     let given = OwnedHeaders::new().insert(Header { key: "Nats-Subject", value: Some("orders.1") });
     send(&producer, to("orders.eu").headers(given)).await;
-    eventually("they are kept back", || async { server.metric(kept).await == 3.0 }).await;
+    eventually("the three records are withheld", || async { server.metric(kept).await == 3.0 }).await;
     // Other records are delivered as before: those of the owner under the same subject, and those whose
     // subjects no other topic binds.
     send(&producer, to("orders").key(b"eu.new")).await;
@@ -455,7 +455,7 @@ async fn a_subscriber_that_does_not_read_harms_no_producer_and_no_other_subscrib
         assert_eq!(number(&next(&mut all).await.payload), expected);
     }
     producing.await.unwrap();
-    eventually("the stuck one is cut off", || async {
+    eventually("the stuck subscriber is cut off", || async {
         server.metric("tailrace_nats_slow_consumers_total").await == 1.0
     })
     .await;

@@ -54,7 +54,7 @@ async fn upgrade(server: &TestServer, authority: &Authority) -> Lines<TlsStream<
 
 async fn cut(server: &TestServer, count: f64) {
     let line = "tailrace_nats_connections_cut_total{reason=\"tls_handshake_error\"}";
-    eventually("they are counted", || async { server.metric(line).await == count }).await;
+    eventually("the connections are counted", || async { server.metric(line).await == count }).await;
 }
 
 #[tokio::test]
@@ -183,7 +183,7 @@ async fn whoever_speaks_the_wrong_protocol_is_turned_away_at_once() {
     assert!(said.ends_with("-ERR 'Unknown Protocol Operation'\r\n"), "{said}");
     assert!(began.elapsed() < QUICK);
     let open = "tailrace_nats_connections";
-    eventually("nothing is left", || async { plain.metric(open).await == 0.0 }).await;
+    eventually("the connections end", || async { plain.metric(open).await == 0.0 }).await;
 }
 
 #[tokio::test]

@@ -241,7 +241,8 @@ async fn frames_are_only_an_envelope_with_compression_and_without() {
         frames.frame(FINAL | CLOSE, &[3, 0xe8]).await;
         assert_eq!(frames.closed().await, (1000, String::new()));
     }
-    eventually("they are gone", || async { server.metric("tailrace_nats_connections").await == 0.0 }).await;
+    eventually("the connections end", || async { server.metric("tailrace_nats_connections").await == 0.0 })
+        .await;
 }
 
 #[tokio::test]
@@ -294,8 +295,10 @@ async fn hostile_frames_end_their_connection_and_no_other() {
 
     watching.publish("still.here", "yes".into()).await.unwrap();
     assert_eq!(&subscription.next().await.unwrap().payload[..], b"yes");
-    eventually("the others are gone", || async { server.metric("tailrace_nats_connections").await == 1.0 })
-        .await;
+    eventually("the other connections end", || async {
+        server.metric("tailrace_nats_connections").await == 1.0
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -208,7 +208,10 @@ async fn tombstones_stay_for_their_time() {
         let before = server.metric("tailrace_compactions_total").await;
         produce(&server, "t", upto..upto + 2000, "none");
         upto += 2000;
-        eventually("a round", || async { server.metric("tailrace_compactions_total").await > before }).await;
+        eventually("a round of compaction", || async {
+            server.metric("tailrace_compactions_total").await > before
+        })
+        .await;
         let content = read_until_compacted(&server, "t", 1000);
         assert_eq!(last_values(&content), wanted(upto), "round {round}");
     }
@@ -270,7 +273,7 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     create(&server, "t", &[]).await;
     let waits = || async { server.metric("tailrace_compaction_waits_total").await };
     produce(&server, "t", 0..4000, "none");
-    eventually("the rate holds compaction up", || async { waits().await >= 1.0 }).await;
+    eventually("the rate limit delays compaction", || async { waits().await >= 1.0 }).await;
     // One step may take a minute now, and there are dozens of them before the first segment is replaced.
     assert_eq!(server.metric("tailrace_compactions_total").await, 0.0);
     assert_eq!(read(&server, "t").len(), 4000);
@@ -281,7 +284,7 @@ async fn compaction_keeps_to_its_rate_and_to_a_change_of_it() {
     alter(&server, (BROKER, ""), RATE, "1").await;
     let before = waits().await;
     produce(&server, "t", 4000..8000, "none");
-    eventually("the rate holds compaction up again", || async { waits().await > before }).await;
+    eventually("the rate limit delays compaction again", || async { waits().await > before }).await;
     let began = Instant::now();
     server.stop().await;
     assert!(began.elapsed() < Duration::from_secs(10), "a stop does not wait for the rate");
@@ -333,7 +336,7 @@ async fn a_damaged_partition_is_named_by_healthz_and_serves_on() {
     let delete = DeleteTopicsRequest { topic_names, timeout_ms: 10_000, ..Default::default() };
     assert_eq!(server.connect().await.call(5, &delete).await.responses[0].error_code, 0);
     let is_well = || async { server.get("/healthz").await.1 == "{\"status\":\"ok\"}\n" };
-    eventually("what is deleted needs no attention", is_well).await;
+    eventually("the server is healthy again", is_well).await;
     server.stop().await;
 }
 

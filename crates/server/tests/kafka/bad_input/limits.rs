@@ -148,7 +148,8 @@ async fn announced_frames_hold_no_memory() {
     for stream in &mut lazy {
         announced += begin_frame(stream, 1_048_000, 0).await;
     }
-    eventually("all are read", || async { server.metric(received).await == before + announced }).await;
+    eventually("all requests are read", || async { server.metric(received).await == before + announced })
+        .await;
     let answer = server.connect().await.produce_to("t", 0, -1, numbered(0, 1, 500_000)).await;
     assert_eq!(answer.error_code, 0);
     assert_eq!(server.metric("tailrace_request_memory_waits_total").await, 0.0);
@@ -176,7 +177,7 @@ async fn large_frames_that_never_complete_starve_nobody() {
     let mut lazy = [server.stream().await, server.stream().await];
     for (stream, held) in lazy.iter_mut().zip([1_000_000.0, 2_000_000.0]) {
         begin_frame(stream, 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     server.is_healthy("t").await;
     // Large requests wait until the lazy clients time out.
@@ -202,7 +203,7 @@ async fn a_large_frame_that_trickles_makes_way_for_those_who_wait() {
     let mut lazy = [server.stream().await, server.stream().await];
     for (stream, held) in lazy.iter_mut().zip([1_000_000.0, 2_000_000.0]) {
         begin_frame(stream, 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     let trickle = tokio::spawn(async move {
         while lazy[0].write_all(&[0; 100]).await.is_ok() && lazy[1].write_all(&[0; 100]).await.is_ok() {
@@ -228,7 +229,7 @@ async fn nor_do_they_behind_a_waiting_fetch() {
         fetch.max_wait_ms = 60_000;
         client.send(12, &fetch).await;
         begin_frame(client.stream(), 1_048_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > held }).await;
+        eventually("the request holds memory", || async { memory(&server).await > held }).await;
     }
     let before = Instant::now();
     let mut client = server.connect().await;

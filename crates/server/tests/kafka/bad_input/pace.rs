@@ -95,7 +95,7 @@ async fn a_client_that_never_reads_its_answers_is_cut_off() {
     let ((), flooded) = tokio::join!(others, tokio::time::timeout(patience, flood));
     flooded.expect("the flood is cut off");
     let cut = "tailrace_kafka_connections_cut_total{reason=\"slow_reader\"}";
-    eventually("both are cut off", || async { server.metric(cut).await == 2.0 }).await;
+    eventually("both connections are cut off", || async { server.metric(cut).await == 2.0 }).await;
     server.until_connections(1.0).await;
 }
 
@@ -136,7 +136,7 @@ async fn a_client_that_closes_its_half_gets_its_answers() {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
     client.stream().shutdown().await.expect("the client is connected");
-    eventually("all are appended", || async {
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 6.0
     })
     .await;
@@ -164,7 +164,7 @@ async fn connections_left_in_any_state_are_given_up() {
         begin_frame(&mut partial, 1000, 0).await;
         let mut large = server.stream().await;
         begin_frame(&mut large, 900_000, 300_000).await;
-        eventually("it holds memory", || async { memory(&server).await > 0.0 }).await;
+        eventually("the request holds memory", || async { memory(&server).await > 0.0 }).await;
         let mut waiting = server.connect().await;
         waiting.send(12, &fetch).await;
         let mut pipelined = server.connect().await;
@@ -194,7 +194,7 @@ async fn pipelined_requests_are_answered_in_order() {
     client.send(9, &produce_request("strict", 0, 1, numbered(2, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, 0, numbered(3, 1, 50))).await;
     client.send(9, &produce_request("strict", 0, -1, numbered(4, 1, 50))).await;
-    eventually("all are appended", || async {
+    eventually("all records are appended", || async {
         server.metric("tailrace_produced_records_total").await == 5.0
     })
     .await;
@@ -222,7 +222,7 @@ async fn more_requests_than_may_be_in_flight_wait_their_turn() {
         client.send(9, &produce_request("t", 0, -1, numbered(number, 1, 50))).await;
     }
     let begun = async || server.metric("tailrace_produced_records_total").await;
-    eventually("three are under way", || async { begun().await >= 3.0 }).await;
+    eventually("three appends are in flight", || async { begun().await >= 3.0 }).await;
     // A server that kept reading would have begun more appends by then.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(begun().await, 3.0, "the others wait");

@@ -353,7 +353,7 @@ async fn batches_that_compaction_has_emptied_are_passed_over() {
     // Compaction removes all records but the first and those in the active segment. The last batch of a
     // segment stays, without its record.
     let is_compacted = || async { server.metric("tailrace_compaction_removed_records_total").await >= 10.0 };
-    eventually("the cleaner has been there", is_compacted).await;
+    eventually("the log is compacted", is_compacted).await;
     let mut anna = Member::new(&server, "anna", topic).await;
     let mut all = Vec::new();
     loop {

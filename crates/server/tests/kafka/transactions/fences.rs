@@ -43,7 +43,7 @@ async fn what_is_left_open_is_aborted_and_its_producer_goes_on() {
     assert_eq!(init_with(&mut client, "tx", 0).await, Err(InvalidTransactionTimeout));
     let who = init_with(&mut client, "tx", 50).await.expect("a producer");
     assert_eq!(produce(&mut client, 12, "tx", who, (0, 0)).await, OK);
-    eventually("it is aborted", || async {
+    eventually("the transaction is aborted", || async {
         let mut client = server.connect().await;
         describe(&mut client, "tx").await.transaction_state == "CompleteAbort"
     })

@@ -16,7 +16,7 @@ async fn a_fetch_of_committed_records_goes_up_to_the_last_stable_offset() {
         who = end(&mut client, NEW, "tx", who, round % 2 == 0).await.expect("the transaction ends");
         // Wait for completion: a server that stops before it has recorded that the marker is written would
         // write it again.
-        eventually("it is complete", || async {
+        eventually("the transaction is complete", || async {
             let mut client = server.connect().await;
             describe(&mut client, "tx").await.transaction_state.starts_with("Complete")
         })
