@@ -38,7 +38,7 @@ pub(in crate::cluster) async fn serve(
             Ok(answer.freeze())
         }
         Ok(Err(error)) => {
-            tracing::warn!(%caller, partition = %partition.id, %error, "a chunk of a snapshot could not be read");
+            tracing::warn!(%caller, partition = %partition.id, %error, "could not read a chunk of a snapshot");
             gone()
         }
         Err(error) => Err(RequestError::Failed(error.to_string())),
