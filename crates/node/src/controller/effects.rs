@@ -123,7 +123,7 @@ impl ControllerShell {
         let (opener, topic, gone) = (self.opener.clone(), topic.id, id.clone());
         let deleted = task::spawn_blocking(move || opener.delete(&gone, topic));
         if let Ok(Err(error)) = deleted.await {
-            tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+            tracing::error!(partition = %id, %error, "could not delete the partition's folder");
         }
     }
 
@@ -230,7 +230,7 @@ impl ControllerShell {
                     continue;
                 }
                 if let Err(error) = opener.delete(&id, topic.id) {
-                    tracing::error!(partition = %id, %error, "deleting the partition's folder failed");
+                    tracing::error!(partition = %id, %error, "could not delete the partition's folder");
                 }
             }
         });

@@ -26,7 +26,7 @@ fn may_be_repeated(caller: &Caller, command: &Command) -> bool {
         Principal::Internal | Principal::Node(_) => true,
         _ => match command {
             Command::AllocateProducerIds | Command::Barrier => true,
-            // An internal topic exists in the end, whoever created it.
+            // An internal topic exists in the end, no matter which node created it.
             Command::CreateTopic(create) => create.by == Requester::Broker,
             _ => false,
         },

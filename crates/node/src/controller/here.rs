@@ -192,7 +192,7 @@ impl ControllerShell {
                     tracing::error!(%error, "cannot follow the metadata log");
                     time::sleep(READ_RETRY_INTERVAL).await;
                 } else if Arc::ptr_eq(&handle, &self.handle.load()) {
-                    // One that is replaced from now on wakes those who wait.
+                    // If the handle is replaced after this check, its waiters are woken.
                     moved.notified().await;
                 }
             };

@@ -125,7 +125,7 @@ pub(crate) struct ControllerShell {
 
 struct ControllerState {
     controller: Controller,
-    /// One past the last record in the image.
+    /// Set while the known metadata must not be used yet.
     applied: Offset,
     /// What is known so far is not used yet.
     hold: Option<Hold>,
