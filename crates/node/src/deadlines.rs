@@ -72,7 +72,7 @@ pub(crate) const HELD_UP_MAX: Duration = Duration::from_secs(5);
 /// the operator waits for the stop.
 pub(crate) const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Until a log that replaces another replica's is in place. Records that arrive after that are no longer
+/// Until a log that is being replaced by another replica's is in place again. Later records are no longer
 /// live, and are skipped.
 pub(crate) const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
