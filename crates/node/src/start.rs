@@ -139,7 +139,7 @@ pub enum StartError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// The metadata log is damaged, and no other node has it.
-    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and goes on with it", .dir.display())]
+    #[error("{error}. No other node has this log: `tailrace log repair {}` shows what is whole, and continues with it", .dir.display())]
     MetadataLost {
         /// The damage.
         error: Box<MetadataError>,

@@ -33,7 +33,7 @@ enum Rejected {
     Greeting(#[from] GreetingError),
     #[error("{0}")]
     Tls(HandshakeError),
-    #[error("the handshake did not end in time")]
+    #[error("the handshake did not complete in time")]
     Slow,
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn serve(listener: Listener, shared: Arc<Shared>, receiver: Arc
 
 fn log(shared: &Shared, reason: &'static str, address: SocketAddr, error: &dyn std::fmt::Display) {
     if let Some(left_out) = shared.quiet.may_log(reason) {
-        tracing::warn!(%address, %error, left_out, "a connection on the port for nodes was refused");
+        tracing::warn!(%address, %error, left_out, "refused a connection on the port for nodes");
     }
 }
 

@@ -16,7 +16,7 @@ pub enum PeerError {
     #[error("there is no connection to node {0}")]
     NotConnected(NodeId),
     /// A queue or limit is full. Nothing was sent.
-    #[error("too much waits to be sent to that node, or for its answers")]
+    #[error("too much is waiting to be sent to that node, or for its answers")]
     QueueFull,
     /// The request is too large. Nothing was sent.
     #[error("a frame of {bytes} bytes is larger than {max}")]
@@ -30,7 +30,7 @@ pub enum PeerError {
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
     /// The connection ended. The request may have been executed.
-    #[error("the connection ended before the answer came: {0}")]
+    #[error("the connection ended before the answer arrived: {0}")]
     Disconnected(String),
     /// The other node did not execute the request.
     #[error(transparent)]
@@ -60,7 +60,7 @@ pub enum PeerError {
         refusal: Refusal,
     },
     /// Whatever listens there is not a tailrace node.
-    #[error("{address} is no node of tailrace: {reason}")]
+    #[error("{address} is not a tailrace node: {reason}")]
     NoPeer {
         /// The address that was dialled.
         address: String,
@@ -101,7 +101,7 @@ pub(super) enum Ended {
     ByPeer,
     #[error("the socket failed: {0}")]
     Socket(#[from] io::Error),
-    #[error("nothing came for {0:?}")]
+    #[error("nothing arrived for {0:?}")]
     Silent(Duration),
     #[error("a frame did not arrive whole in time")]
     SlowFrame,
@@ -109,7 +109,7 @@ pub(super) enum Ended {
     Stalled(Duration),
     #[error("{0}")]
     Frame(#[from] FrameError),
-    #[error("a frame that has no place here: {0}")]
+    #[error("an unexpected frame: {0}")]
     Misplaced(&'static str),
     #[error("a newer connection took its place")]
     Replaced,

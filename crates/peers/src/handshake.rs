@@ -49,7 +49,7 @@ pub enum Refusal {
     #[error("another node with number {0} is alive: give one of them another node.id")]
     DuplicateNode(NodeId),
     /// A different node is at that address.
-    #[error("node {expected} was called, node {found} is there")]
+    #[error("node {expected} was called, but node {found} answered")]
     OtherNode {
         /// The node that was called.
         expected: NodeId,
@@ -342,7 +342,7 @@ impl Greeting {
         let text = rest.split_to(length);
         // It appears in logs.
         if !text.iter().all(|byte| byte.is_ascii_graphic()) {
-            return Err(nonsense("a cluster id that is no text"));
+            return Err(nonsense("a cluster id that is not text"));
         }
         let cluster_id = (length > 0).then(|| String::from_utf8_lossy(&text).into_owned());
         let other = (other >= 0).then_some(NodeId(other));

@@ -66,7 +66,7 @@ pub trait Question: Serialize + Sized {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnyQuestion {
-    /// [`AppendMarkers`].
+    /// Append the markers of a transaction.
     AppendMarkers(AppendMarkers),
     /// [`ChangeKnown`].
     ChangeKnown(ChangeKnown),
@@ -74,15 +74,15 @@ pub enum AnyQuestion {
     DescribeQuorum(DescribeQuorum),
     /// [`EnterTransaction`].
     EnterTransaction(EnterTransaction),
-    /// [`EpochOf`].
+    /// The metadata-log epoch of a replica.
     EpochOf(EpochOf),
-    /// [`Execute`].
+    /// A command for the controller.
     Execute(Box<Execute>),
     /// [`HandOver`].
     HandOver(HandOver),
     /// [`HighWatermarkOf`].
     HighWatermarkOf(HighWatermarkOf),
-    /// [`ShareQuestion`].
+    /// A question to a share coordinator.
     Share(ShareQuestion),
 }
 

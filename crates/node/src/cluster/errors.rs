@@ -54,7 +54,7 @@ pub enum ClusterError {
         cluster_id: String,
     },
     /// There is no address that this node could announce to other nodes and clients.
-    #[error("{key}={address} is no address that others can reach: set {instead}")]
+    #[error("{key}={address} is not an address that others can reach: set {instead}")]
     NoAddress {
         /// The setting.
         key: &'static str,

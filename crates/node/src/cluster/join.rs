@@ -140,7 +140,7 @@ pub(crate) async fn renew(
                 Asked::Admitted(admission) if registration.replica != Some(ReplicaId(admission.replica)) => {
                     return Ok(admission);
                 }
-                Asked::Admitted(_) => trouble = format!("{address}: its build gives no second replica"),
+                Asked::Admitted(_) => trouble = format!("{address}: its build cannot give a second replica"),
                 Asked::Refused(reason) => return Err(JoinError { seed: address.clone(), reason }),
                 Asked::InUse { reason, session } => {
                     in_use = true;

@@ -49,10 +49,10 @@ pub enum CommandError {
     #[error(transparent)]
     Metadata(#[from] MetadataError),
     /// Another node is the controller, or there is none. Nothing changed.
-    #[error("no controller has taken the command")]
+    #[error("no controller has accepted the command")]
     NotController,
     /// The controller died, was deposed, or does not answer. The command may still take effect.
-    #[error("the controller may have taken the command, and has not said what became of it")]
+    #[error("the controller may have accepted the command, but has not reported the outcome")]
     OutcomeUnknown,
     /// The server is stopping.
     #[error("the server is stopping")]
@@ -125,9 +125,9 @@ pub(crate) struct ControllerShell {
 
 struct ControllerState {
     controller: Controller,
-    /// Set while the known metadata must not be used yet.
+    /// One past the last record in the image.
     applied: Offset,
-    /// What is known so far is not used yet.
+    /// Set while the known metadata must not be used yet.
     hold: Option<Hold>,
     /// Why the log could not be opened again.
     log_not_opened: Option<StopReason>,

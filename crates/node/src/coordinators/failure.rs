@@ -16,7 +16,7 @@ pub enum CoordinatorFailure {
     Elsewhere,
     /// The caller's deadline passed, and nothing was started. This does not travel: a node that asks over a
     /// link sets no deadline.
-    #[error("the time given was used up before this was begun")]
+    #[error("the deadline passed before this was started")]
     Late,
     /// The server is stopping.
     #[error("the server is stopping")]

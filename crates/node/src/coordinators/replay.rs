@@ -128,7 +128,7 @@ fn replay_batch<C: Coordinator>(
         if let Err(error) = core.replay(entry) {
             report.skipped += 1;
             if report.skipped <= LOGGED_MAX {
-                tracing::warn!(partition = %handle.id, offset = %record.offset, %error, "a record was not understood");
+                tracing::warn!(partition = %handle.id, offset = %record.offset, %error, "could not decode a record");
             }
         }
     }

@@ -14,7 +14,7 @@ pub enum AppendFailure {
     #[error("this node does not lead the partition")]
     NotLeader,
     /// Too many appends are waiting for the other replicas.
-    #[error("too much waits for the other replicas")]
+    #[error("too much is waiting for the other replicas")]
     TooFewReplicas,
     /// The partition refuses the append.
     #[error(transparent)]

@@ -45,7 +45,7 @@ fn sync(partition: &Arc<PartitionHandle>, metrics: &NodeMetrics) -> bool {
             partition.checkpoint_unwritten.store(true, Ordering::Relaxed);
             partition.checkpointed_at.store(-1, Ordering::Relaxed);
             if !was_unwritten {
-                tracing::warn!(partition = %partition.id, %error, "no checkpoint was written, and no record is missing");
+                tracing::warn!(partition = %partition.id, %error, "could not write a checkpoint. No record is missing");
             }
         }
         Err(error) => tracing::error!(partition = %partition.id, %error, ?outcome, "a sync failed"),

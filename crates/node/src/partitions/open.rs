@@ -47,7 +47,7 @@ pub(crate) enum OpenError {
     Gone { dir: PathBuf, replica: ReplicaId },
     /// Its folder is gone, but this node's metadata may be old: the node may have deleted the partition, and
     /// its folder with it.
-    #[error("{} of replica {replica} is not there: the newer metadata tell whether it is still wanted", .dir.display())]
+    #[error("{} of replica {replica} is missing: newer metadata will show whether it is still wanted", .dir.display())]
     NotThere { dir: PathBuf, replica: ReplicaId },
     /// Its folder is another replica's, most likely copied from another node.
     #[error(
@@ -58,13 +58,13 @@ pub(crate) enum OpenError {
     Foreign { dir: PathBuf, found: ReplicaId, expected: ReplicaId },
     /// The metadata are old: this node has just started, and has not heard from the controller.
     #[error(
-        "{} is of replica {known}, which came after {expected}: it is opened when the newer metadata are here",
+        "{} is of replica {known}, which came after {expected}: it is opened once newer metadata arrive",
         .dir.display()
     )]
     Later { dir: PathBuf, known: ReplicaId, expected: ReplicaId },
     /// A topic was deleted and another one created under its name, and this node's metadata may be too old to
     /// tell which of the two is current.
-    #[error("{} is of another topic of this name ({found}): it is opened when the newer metadata are here", .dir.display())]
+    #[error("{} is of another topic of this name ({found}): it is opened once newer metadata arrive", .dir.display())]
     OtherTopic { dir: PathBuf, found: TopicId },
 }
 
@@ -261,7 +261,7 @@ impl Opener {
         let aside = set_aside(disk, &dir, now)?;
         tracing::warn!(
             partition = %id, topic_id = %found, kept = %aside.display(),
-            "the folder of a deleted topic of the same name is set aside: remove it when nobody needs it"
+            "the folder of a deleted topic of the same name is set aside: remove it when it is no longer needed"
         );
         Ok(())
     }
@@ -313,7 +313,7 @@ impl Opener {
         let aside = set_aside(disk, dir, now)?;
         tracing::warn!(
             partition = %id, ?before, kept = %aside.display(),
-            "the folder of a replica that was given up is set aside: remove it when nobody needs it"
+            "the folder of a replica that was given up is set aside: remove it when it is no longer needed"
         );
         Ok(())
     }

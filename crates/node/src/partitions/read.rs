@@ -209,7 +209,7 @@ pub enum ReadFailure {
     #[error("{0}")]
     Damaged(DamagedRange),
     /// The position has to be read from the disk, and [`ReadTerms::reach`] does not allow that.
-    #[error("where it lies has to be read from the disk")]
+    #[error("its position has to be read from the disk")]
     NotAtHand,
     /// The log cannot be read.
     #[error(transparent)]
