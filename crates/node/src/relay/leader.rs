@@ -50,8 +50,7 @@ async fn relay(node: &Arc<Node>, group: RaftGroup, items: Vec<Item>, producer: O
     let deadline = items.iter().map(|item| item.deadline).min().unwrap_or_else(Instant::now);
     let (builders, waiters): (Vec<_>, Vec<_>) =
         items.into_iter().map(|item| (item.builder, item.waiter)).unzip();
-    // Until this completes, the producer's sequence is unknown: batches of an abandoned request may be stored
-    // or not.
+    // Until this is done, nothing is known of the producer: what is given up may be stored or not.
     node.relay.set_producer(group, None);
     let producer = match producer {
         Some(producer) => producer,
