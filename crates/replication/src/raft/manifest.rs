@@ -13,7 +13,8 @@
 //! | 4, 4 | bytes of the table of producers, 0 for none, and their CRC-32C |
 //! | 4, 4 | number of epochs, number of segments |
 //! | 12 each | epochs: epoch i32, first offset i64, ascending |
-//! | 56 each | segments: base and end offset, first and next raft index, times (8 each), bytes, batches (4 each) |
+//! | 56 each | segments: base and end offset, first and next raft index, created, modified (8 bytes each), |
+//! | | bytes, batches (4 bytes each) |
 //! | 4 | in version 2, how many ranges are lost |
 //! | 16 each | in version 2, offsets whose records are lost everywhere: first, one past the last |
 
