@@ -30,7 +30,7 @@ pub enum LogError {
     },
     /// An earlier write or sync failed, so the content of the disk is unknown. Writes are refused until the
     /// log is opened again. Reads continue.
-    #[error("the log takes no writes since: {reason}")]
+    #[error("the log takes no writes after a failure: {reason}")]
     Poisoned {
         /// The failure that poisoned it.
         reason: String,
@@ -88,11 +88,11 @@ pub enum LogError {
     },
     /// The log is being replaced with another replica's, and until that is done its aborted transactions are
     /// unknown. Nothing is wrong: retry.
-    #[error("the log is being exchanged for another replica's")]
+    #[error("the log is being replaced with another replica's")]
     BeingExchanged,
     /// The read is limited to memory, and some of the data is only on disk. Nothing is wrong: read it where
     /// that may block.
-    #[error("it has to be read from the disk")]
+    #[error("the read needs the disk")]
     NotAtHand,
     /// A batch or entry does not continue the log. A bug of the caller. Nothing was appended.
     #[error(

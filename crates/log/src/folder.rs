@@ -129,7 +129,7 @@ pub(crate) fn claim<D: Disk>(
             if checkpoint_owner(disk, dir)? != Some(expected.topic_id) {
                 return Err(error.in_file(&path));
             }
-            notes.push(format!("{} is written again: {error}", path.display()));
+            notes.push(format!("{} is rewritten: {error}", path.display()));
             replace_file(disk, &path, &[IoSlice::new(&identity::encode(expected))])?;
             return Ok(false);
         }
@@ -137,7 +137,7 @@ pub(crate) fn claim<D: Disk>(
         None => {
             disk.create_dir(dir).context("create", dir)?;
             if Listing::read(disk, dir)?.was_synced {
-                notes.push(format!("{} was missing and is written again", path.display()));
+                notes.push(format!("{} was missing and is rewritten", path.display()));
             }
         }
     }

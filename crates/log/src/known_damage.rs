@@ -49,7 +49,7 @@ impl<D: Disk> LogReader<D> {
         let read = read_file(self.store.disk(), &file, damage::BYTES_MAX).context("read", &file);
         let reason = match read {
             Ok(Some(bytes)) if bytes == damage::encode(&ranges) => return Ok(None),
-            Ok(Some(_)) => "it does not say what is known".to_owned(),
+            Ok(Some(_)) => "it does not match the known damage".to_owned(),
             Ok(None) => "it is missing".to_owned(),
             Err(error) => return Damage::of(&error).map(Some).ok_or(error),
         };

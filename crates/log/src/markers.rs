@@ -50,7 +50,7 @@ impl<D: Disk> Log<D> {
             match found {
                 Ok(found) => lost.extend(found),
                 Err(error @ LogError::Damaged { .. }) => {
-                    notes.push(format!("the ends of {} transactions are not looked up: {error}", here.len()));
+                    notes.push(format!("cannot look up the ends of {} transactions: {error}", here.len()));
                 }
                 Err(error) => return Err(error),
             }

@@ -157,7 +157,7 @@ impl<D: Disk> Patch<D> {
                 return Ok(true);
             }
             let Some(row) = self.row_from(self.next_offset)? else {
-                return Err(self.refused(format!("nothing at offset {} or behind", self.next_offset)));
+                return Err(self.refused(format!("nothing at offset {} or beyond", self.next_offset)));
             };
             if self.reader.damage.within(row.base_offset, row.next_offset()).is_some() {
                 // After a hole that compaction has left.
@@ -191,7 +191,7 @@ impl<D: Disk> Patch<D> {
                 check(prefix(bytes).unwrap_or(bytes)).map_err(|error| self.refused(error.to_string()))?;
             let batch = bytes.get(..header.total_bytes()).filter(|batch| batch.len() >= HEADER_BYTES);
             let batch =
-                batch.ok_or_else(|| self.refused(format!("{bytes_left} bytes are no whole batch")))?;
+                batch.ok_or_else(|| self.refused(format!("{bytes_left} bytes are not a whole batch")))?;
             let Some((_, end)) = self.wanted() else {
                 return Err(self.refused("more than was asked for".to_owned()));
             };
@@ -334,7 +334,7 @@ impl<D: Disk> Patch<D> {
     }
 
     fn refused(&self, reason: String) -> LogError {
-        LogError::damaged(&self.source.path(Kind::Log), 0, format!("what would take its place: {reason}"))
+        LogError::damaged(&self.source.path(Kind::Log), 0, format!("its replacement does not fit: {reason}"))
     }
 
     /// Syncs the new segment. [`Log::install_compacted`] puts it in place.

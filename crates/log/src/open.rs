@@ -98,7 +98,7 @@ impl<D: Disk> Log<D> {
         let disk = self.reader.store.disk().clone();
         let beyond = self.side.cut(&disk, self.next_raft_index)?;
         if beyond > 0 {
-            recovery.notes.push(format!("{beyond} entries beyond the end of the log were cut"));
+            recovery.notes.push(format!("{beyond} entries beyond the end of the log were removed"));
         }
         recovery.clean &= beyond == 0 && self.side_was_whole;
         if !self.side_was_whole {
@@ -315,7 +315,7 @@ fn known_segments<D: Disk>(
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 // Its rows tell what it contained, and it is rebuilt under its name.
                 disk.open(&path, OpenMode::Create).context("create", &path)?;
-                (0, "the checkpoint lists it, and it is missing".to_owned())
+                (0, "the checkpoint lists it, but it is missing".to_owned())
             }
             Err(error) => return Err(LogError::io("read the length of", &path, error)),
         };
@@ -341,13 +341,13 @@ fn remove_trimmed<D: Disk>(
         if base < first {
             let segment = Segment::<D>::new(dir, base, RaftIndex(0), TimestampMs::NONE);
             crate::trim::remove_segment_files(disk, &segment)?;
-            recovery.notes.push(format!("segment {base} was on its way out and is removed"));
+            recovery.notes.push(format!("segment {base} was being removed, and is removed now"));
         } else if !checkpoint.segments.iter().any(|s| s.base_offset == base) {
             let path = names::path(dir, base, Kind::Log);
             return Err(LogError::damaged(
                 &path,
                 0,
-                "it lies within the log, and the checkpoint does not list it",
+                "it is within the log, but the checkpoint does not list it",
             ));
         }
     }

@@ -200,15 +200,11 @@ impl<D: Disk> Rebuild<'_, D> {
 }
 
 fn no_room(path: &std::path::Path, position: u32) -> LogError {
-    LogError::damaged(
-        path,
-        u64::from(position),
-        "neither the batch nor its row tells at which offset it lies",
-    )
+    LogError::damaged(path, u64::from(position), "neither the batch nor its row tells at which offset it is")
 }
 
 /// The fault of a whole batch whose offset is unknown.
-const NOWHERE: &str = "nothing tells at which offset it lies";
+const NOWHERE: &str = "nothing tells at which offset it is";
 
 /// The trust in the offset and the epoch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -99,7 +99,7 @@ pub fn repair_dir<D: Disk>(
 ) -> Result<Vec<RepairStep>, LogError> {
     let mut steps = Vec::new();
     let Some(expected) = identity_of(disk, dir)? else {
-        let reason = "neither it nor a checkpoint tells whose log this is";
+        let reason = "neither it nor a checkpoint identifies the partition";
         return Err(LogError::damaged(&dir.join(names::IDENTITY), 0, reason));
     };
     repair_identity(disk, dir, &identity::encode(&expected), &mut steps)?;

@@ -59,7 +59,7 @@ impl Sections {
     #[must_use]
     pub fn with(mut self, name: &str, version: u32, bytes: impl Into<Bytes>) -> Self {
         assert!(is_name(name.as_bytes()), "{name:?} names no section");
-        assert!(self.get(name).is_none(), "section {name} is there twice");
+        assert!(self.get(name).is_none(), "section {name} exists already");
         assert!(self.0.len() < SECTIONS_MAX, "more than {SECTIONS_MAX} sections");
         self.0.push(Section { name: name.to_owned(), version, bytes: bytes.into() });
         self

@@ -95,7 +95,7 @@ impl<D: Disk> Log<D> {
             let row = rows.get(last_row)?;
             if row.next_offset() > cut.end || row.leader_epoch > self.last_epoch {
                 let reason = format!(
-                    "the row before raft index {raft_index} tells of offset {} and epoch {}, which the log does not reach",
+                    "the row before raft index {raft_index} has offset {} and epoch {}, which the log does not reach",
                     row.last_offset(),
                     row.leader_epoch
                 );

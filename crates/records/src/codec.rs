@@ -60,7 +60,7 @@ impl fmt::Display for Compression {
 
 /// The error of a text that names no codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no compression: expected none, gzip, snappy, lz4 or zstd")]
+#[error("'{0}' is not a compression type: expected none, gzip, snappy, lz4 or zstd")]
 pub struct UnknownCompressionName(pub String);
 
 impl FromStr for Compression {

@@ -87,7 +87,7 @@ fn decode_head(file: &[u8]) -> Result<Head, FormatError> {
     let sections = sections.map(|(entry, at)| decode_entry(entry, at)).collect::<Result<Vec<_>, _>>()?;
     for (index, section) in sections.iter().enumerate() {
         if sections[..index].iter().any(|other| other.name == section.name) {
-            return Err(FormatError::damaged(12, format!("section {} is there twice", section.name)));
+            return Err(FormatError::damaged(12, format!("section {} occurs twice", section.name)));
         }
     }
     Ok(Head { offset: i64_at(file, 16), bytes: crc_at + 4, sections })

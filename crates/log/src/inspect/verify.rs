@@ -155,7 +155,7 @@ fn unusable_indexes<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<Problem>, LogEr
                 }
             }
         };
-        problems.push(Problem::new(&path, 0, format!("{reason}; it will be built again"), true));
+        problems.push(Problem::new(&path, 0, format!("{reason}; it will be rebuilt"), true));
     }
     Ok(problems)
 }

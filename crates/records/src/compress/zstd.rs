@@ -41,7 +41,7 @@ pub(super) fn decompress(body: &[u8], bytes_max: usize, out: &mut Vec<u8>) -> Re
             Err(code) if !is_too_small(code) => return Err(zstd_safe::get_error_name(code).into()),
             Err(_) if room < limit => room = room.saturating_mul(GROWTH).min(limit),
             Err(_) if bytes_max < bound => return Err(Fault::TooLarge),
-            Err(_) => return Err("the blocks yield more than they can".into()),
+            Err(_) => return Err("the blocks yield more than their headers permit".into()),
         }
     }
 }

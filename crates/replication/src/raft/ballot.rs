@@ -152,7 +152,7 @@ impl BallotFile {
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES).map(decode).collect();
         let is_last = matches!(slots.get(last), Some(Some((number, found))) if *number == self.written && found == ballot);
         let is_whole = slots.len() == 2 && slots.iter().all(Option::is_some);
-        let reason = "its slots are not what was written last".to_owned();
+        let reason = "its slots differ from what was last written".to_owned();
         (!is_last || !is_whole).then(|| Damage { file: self.path.clone(), position: 0, reason })
     }
 

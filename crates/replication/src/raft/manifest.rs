@@ -4,10 +4,10 @@
 //!
 //! | bytes | what |
 //! |---|---|
-//! | 4 | version, 1, or 2 where records are lost |
+//! | 4 | version: 1, or 2 if records are lost |
 //! | 8 | log start |
 //! | 8 | end offset: one past the last batch at or below the snapshot's index |
-//! | 8 | first dirty offset: compaction has seen to everything below |
+//! | 8 | first dirty offset: compaction has covered everything below |
 //! | 8 | first index that the sender can send as an entry |
 //! | 8 | offset of the table of producers |
 //! | 4, 4 | bytes of the table of producers, 0 for none, and their CRC-32C |
@@ -15,8 +15,8 @@
 //! | 12 each | epochs: epoch i32, first offset i64, ascending |
 //! | 56 each | segments: base and end offset, first and next raft index, created, modified (8 bytes each), |
 //! | | bytes, batches (4 bytes each) |
-//! | 4 | in version 2, how many ranges are lost |
-//! | 16 each | in version 2, offsets whose records are lost everywhere: first, one past the last |
+//! | 4 | in version 2, number of lost ranges |
+//! | 16 each | in version 2, lost ranges of offsets: first, one past the last |
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tailrace_log::{SEGMENT_BYTES_MAX, SNAPSHOT_BYTES_MAX, SegmentInfo};

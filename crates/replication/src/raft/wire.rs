@@ -61,7 +61,7 @@ pub const TERM_MAX: u64 = i32::MAX as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// Another version of the format.
-    #[error("version {found} of the format of messages, expected {VERSION}")]
+    #[error("message format version {found}, expected {VERSION}")]
     Version {
         /// The version found.
         found: u8,
