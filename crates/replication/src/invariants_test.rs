@@ -87,7 +87,7 @@ fn producers() -> Producers {
 }
 
 #[test]
-#[should_panic(expected = "sequence 3 of producer 7 is appended behind 1")]
+#[should_panic(expected = "sequence 3 of producer 7 is appended after 1")]
 fn a_gap_in_sequences_is_not_appended() {
     producers().assert_continues(&batch(12, 3, 3).0);
 }

@@ -348,9 +348,9 @@ impl<D: Disk> Ledger<D> {
     }
 }
 
-/// Returns the sections to save with a checkpoint. `None` for a table that the log would not take: either it
-/// is unsure about some transactions, or more producers have open transactions than the limit on tables read
-/// here. The partition's next start then reads more of the log.
+/// Returns the sections to save with a checkpoint. `None` if the table is unsure about some transactions, or
+/// exceeds [`SNAPSHOT_BYTES_MAX`], which takes more producers with open transactions than are admitted here.
+/// The partition's next start then reads more of the log.
 pub(crate) fn sections_of(producers: &Producers) -> Option<Sections> {
     if producers.is_unsure() {
         return None;

@@ -312,7 +312,7 @@ impl Producers {
         );
         assert!(
             epoch > state.epoch || found == NO_SEQUENCE || found == sequence_after(last.last_sequence),
-            "sequence {found} of producer {producer} is appended behind {}",
+            "sequence {found} of producer {producer} is appended after {}",
             last.last_sequence
         );
     }

@@ -145,7 +145,7 @@ impl<D: Disk> Replica<D> {
     fn apply(&mut self, entry: &Entry) -> Result<(), LogError> {
         let storage = self.node.mut_store();
         let applied = storage.applied;
-        assert!(entry.index == applied + 1, "raft index {} is applied behind {applied}", entry.index);
+        assert!(entry.index == applied + 1, "raft index {} is applied after {applied}", entry.index);
         storage.applied = entry.index;
         if entry.get_entry_type() == EntryType::EntryNormal {
             if let Some(to) = log_start_of(&entry.context) {
