@@ -105,7 +105,7 @@ pub(crate) async fn decide(context: Context, reader: Reader) -> Result<Decided, 
     let server = Arc::clone(&context.server);
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
-        let found = look(context.node(), &turn.wanted, &terms).await.expect("a fetch with access to the disk finds everything");
+        let found = look(context.node(), &turn.wanted, &terms).await.expect("the disk is allowed");
         decide_found(context, turn, found, terms, rack).await
     };
     carry_on_aside(server, aside).await
@@ -152,7 +152,7 @@ async fn wait(context: Context, turn: FetchTurn, terms: Terms) -> Result<Vec<Rep
     let server = Arc::clone(&context.server);
     let aside = async move {
         let terms = Terms { reach: Reach::Disk, ..terms };
-        let found = wait_for_enough(&context, &turn, &terms).await.expect("a fetch with access to the disk finds everything");
+        let found = wait_for_enough(&context, &turn, &terms).await.expect("the disk is allowed");
         respond(&context, turn, found, &terms)
     };
     server.aside.run(aside).await

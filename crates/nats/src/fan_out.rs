@@ -276,7 +276,11 @@ mod tests {
         let mut leaver = Talker::new(&front, "SUB r g 1\r\n");
         let found = targets(&front);
         leaver.says(&front, "UNSUB 1\r\n");
-        assert_eq!(rest(&front, &mut FanOut::new(found)), 0, "the publisher learns that there are no responders");
+        assert_eq!(
+            rest(&front, &mut FanOut::new(found)),
+            0,
+            "the publisher learns that there are no responders"
+        );
         assert_eq!(leaver.got(), 0);
     }
 }

@@ -34,7 +34,7 @@ async fn denied(auth: &Auth, connect: &ConnectOptions) -> Denied {
 async fn without_users_everybody_may_do_everything() {
     let auth = load(&[]).unwrap();
     assert!(!auth.required() && !auth.wants_nonce());
-    let permissions = auth.authenticate(&options("whoever", "whatever"), "").await.unwrap();
+    let permissions = auth.authenticate(&options("anyone", "whatever"), "").await.unwrap();
     assert!(permissions.may_publish(b"a") && permissions.may_subscribe(b">", None));
     assert!(!permissions.filters(b">", Some(b"q")) && !permissions.tracks_replies());
     assert_eq!(permissions.user().name(), None);

@@ -43,11 +43,7 @@ impl CaptureMetrics {
             "Captured messages that were not stored, by reason",
             self.errors.clone(),
         );
-        r.register(
-            "nats_capture_acks",
-            "Publish acknowledgements sent, including errors",
-            self.acks.clone(),
-        );
+        r.register("nats_capture_acks", "Publish acknowledgements sent, including errors", self.acks.clone());
         r.register(
             "nats_capture_acks_waiting",
             "Publish acknowledgements that wait for durable records",

@@ -407,7 +407,11 @@ mod tests {
             publisher.patience = if is_scarce { PATIENCE } else { Duration::ZERO };
             a.publish(&mut publisher, 2, 100_000).await;
             assert_eq!((slow.sent().0, metrics.live.skipped.get()), (before + 2, 2));
-            assert_eq!((reader.sent().0, metrics.stalls.get()), (4, stalls), "other subscribers get all records at once");
+            assert_eq!(
+                (reader.sent().0, metrics.stalls.get()),
+                (4, stalls),
+                "other subscribers get all records at once"
+            );
             drop(held);
         }
     }

@@ -8,9 +8,9 @@
 //!
 //! | in a NATS header block | means |
 //! |---|---|
-//! | `Kafka-Key: TEXT` | the record's key, where the subject does not show it |
-//! | `Kafka-Key-Base64: BASE64` | the same, of a key that a header cannot carry |
-//! | `Kafka-Header-Base64: NAME=VALUE` | a record header of which name or value cannot be carried; both in base64 |
+//! | `Kafka-Key: TEXT` | the record's key, if the subject does not show it |
+//! | `Kafka-Key-Base64: BASE64` | the same, for a key that a header cannot carry |
+//! | `Kafka-Header-Base64: NAME=VALUE` | a record header that cannot be carried; both parts in base64 |
 //! | `Kafka-Header-Base64: NAME` | such a header with a null value |
 //! | `Kafka-Value: null` | the record's value is null, not empty |
 //!
