@@ -55,7 +55,7 @@ pub(crate) async fn handle(context: Arc<Context>, request: ApiVersionsRequest) -
 /// Returns the features this server supports. Clients older than [`LEVEL_ZERO_FROM`] cannot read a range that
 /// starts at 0.
 fn supported_features(version: i16, cluster_levels: Option<(u16, u16)>) -> Vec<SupportedFeatureKey> {
-    // The cluster level is the range that other nodes report.
+    // The range of levels that all nodes support.
     let level = |level: u16| i16::try_from(level).unwrap_or(i16::MAX);
     let cluster = cluster_levels.map(|(min, max)| (CLUSTER_LEVEL, (level(min), level(max))));
     let ranges = Feature::all().map(|feature| (feature.name(), feature.supported())).chain(cluster);

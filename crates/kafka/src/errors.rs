@@ -134,9 +134,10 @@ pub(crate) enum Writes {
     Offsets,
 }
 
-/// Returns the code for a client whose write needs partitions that its transaction does not have. Older
-/// clients do not retry on some of the codes that describe the failure. Kafka therefore answers with codes on
-/// which they do: producers wait for replicas, and clients that commit offsets look for a coordinator.
+/// Returns the code for a write whose partitions the coordinator did not confirm to be in the transaction.
+/// Older clients do not retry on some of the codes that describe the failure. Kafka therefore answers with
+/// codes on which they do: producers wait for replicas, and clients that commit offsets look for a
+/// coordinator.
 pub(crate) fn not_entered_code(failure: &NotEntered, writes: Writes, adds_partition: bool) -> ErrorCode {
     let again = match writes {
         Writes::Records => ErrorCode::NotEnoughReplicas,

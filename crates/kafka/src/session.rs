@@ -1,4 +1,4 @@
-//! Knowledge about a client.
+//! The session of one client.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -12,7 +12,6 @@ use tailrace_node::{Caller, Door};
 /// request's [`Context`] leads here. There is deliberately no function yet that grants or denies. The model
 /// of permissions, which will be the same for both protocols, does not exist yet. Without it the parameters
 /// would be guesses, and each call a line that does nothing.
-/// the same for both protocols, its parameters would be guesses and each call a line that does nothing.
 #[derive(Debug)]
 pub(crate) struct ClientSession {
     /// Number of the connection, unique in the process.

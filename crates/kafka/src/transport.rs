@@ -12,7 +12,7 @@ use tailrace_env::net::Stream;
 use tailrace_env::time::{self, Duration};
 use tailrace_tls::TlsStream;
 
-/// Longest time for sending TLS's close_notify to the client.
+/// Longest time for sending TLS's `close_notify` to the client.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// The byte stream of a Kafka connection.
@@ -44,7 +44,7 @@ impl Transport {
             Self::Tls(stream) => {
                 let arrived = match ready!(Pin::new(&mut **stream).poll_fill_buf(cx)) {
                     Ok(arrived) => arrived,
-                    // Many clients close without TLS's close_notify. A truncated frame is noticed anyway.
+                    // Many clients close without TLS's `close_notify`. A truncated frame is noticed anyway.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Poll::Ready(Ok(0)),
                     Err(error) => return Poll::Ready(Err(error)),
                 };
@@ -57,11 +57,11 @@ impl Transport {
         }
     }
 
-    /// Closes the connection. TLS sends close_notify, so that the client can tell a regular end from a
+    /// Closes the connection. TLS sends `close_notify`, so that the client can tell a regular end from a
     /// truncation.
     pub(crate) async fn close(self) {
         if let Self::Tls(mut stream) = self {
-            // A client that does not accept close_notify in time does not get it.
+            // A client that does not accept `close_notify` in time does not get it.
             let _ = time::timeout(GOODBYE_MAX, stream.shutdown()).await;
         }
     }
