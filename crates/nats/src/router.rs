@@ -39,7 +39,7 @@ const LINE_OVERHEAD: usize = 16;
 pub(super) const QUEUES: u8 = 1;
 pub(super) const NODES: u8 = 2;
 
-/// The router.
+/// A table from subjects to the clients, nodes and topics that get messages.
 pub(crate) struct Router {
     id: u64,
     space: TupleSpace<Arc<Target>>,
