@@ -153,11 +153,11 @@ fn bindings_come_back_when_the_records_are_replayed() {
 fn patterns_that_are_none_are_refused_with_their_position() {
     let mut f = Fixture::new(&[]);
     for (subjects, reason) in [
-        ("a..b", "'a..b' is no NATS subject: empty word at byte 2"),
-        ("a.>.b", "'a.>.b' is no NATS subject: `>` at byte 2 is not the last word"),
-        ("a b", "'a b' is no NATS subject: byte 0x20 at 1 is not allowed"),
-        ("a,,b", "'' is no NATS subject: empty NATS subject"),
-        ("a.\u{7f}", "'a.\u{7f}' is no NATS subject: byte 0x7f at 2 is not allowed"),
+        ("a..b", "'a..b' is not a NATS subject: empty word at byte 2"),
+        ("a.>.b", "'a.>.b' is not a NATS subject: `>` at byte 2 is not the last word"),
+        ("a b", "'a b' is not a NATS subject: byte 0x20 at 1 is not allowed"),
+        ("a,,b", "'' is not a NATS subject: empty NATS subject"),
+        ("a.\u{7f}", "'a.\u{7f}' is not a NATS subject: byte 0x7f at 2 is not allowed"),
     ] {
         let expected = format!("Invalid value {subjects} for configuration tailrace.subjects: {reason}");
         assert_eq!(f.bind("t", subjects), Err(expected));
@@ -178,8 +178,8 @@ fn what_belongs_to_nats_itself_is_not_captured() {
     for subjects in [">", "*", "*.>", "*.orders.>"] {
         let error = f.bind("t", subjects).unwrap_err();
         let expected = format!(
-            "Invalid value {subjects} for configuration tailrace.subjects: '{subjects}' begins with a wildcard, so it \
-             would also capture $JS.>, $SYS.>, _INBOX.>, which belong to NATS itself; begin with a word, as in \
+            "Invalid value {subjects} for configuration tailrace.subjects: '{subjects}' starts with a wildcard, so it \
+             would also capture $JS.>, $SYS.>, _INBOX.>, which belong to NATS itself; start with a word, as in \
              orders.{subjects}"
         );
         assert_eq!(error, expected);

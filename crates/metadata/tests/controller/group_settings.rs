@@ -105,12 +105,12 @@ fn what_is_refused() {
         (
             "consumer.session.timeout.ms",
             "1",
-            "consumer.session.timeout.ms=1 does not fit group.consumer.min.session.timeout.ms=45000: the value must not lie below that bound",
+            "consumer.session.timeout.ms=1 does not fit group.consumer.min.session.timeout.ms=45000: the value must not be below that bound",
         ),
         (
             "consumer.session.timeout.ms",
             "60001",
-            "consumer.session.timeout.ms=60001 does not fit group.consumer.max.session.timeout.ms=60000: the value must not lie above that bound",
+            "consumer.session.timeout.ms=60001 does not fit group.consumer.max.session.timeout.ms=60000: the value must not be above that bound",
         ),
         (
             "share.partition.max.record.locks",
@@ -120,12 +120,12 @@ fn what_is_refused() {
         (
             "share.partition.max.record.locks",
             "4001",
-            "share.partition.max.record.locks=4001 does not fit group.share.max.partition.max.record.locks=4000: the value must not lie above that bound",
+            "share.partition.max.record.locks=4001 does not fit group.share.max.partition.max.record.locks=4000: the value must not be above that bound",
         ),
         (
             "streams.num.standby.replicas",
             "3",
-            "streams.num.standby.replicas=3 does not fit group.streams.max.standby.replicas=2: the value must not lie above that bound",
+            "streams.num.standby.replicas=3 does not fit group.streams.max.standby.replicas=2: the value must not be above that bound",
         ),
         (
             "share.auto.offset.reset",
@@ -135,7 +135,7 @@ fn what_is_refused() {
         (
             "share.auto.offset.reset",
             "by_duration:-PT1S",
-            "Invalid value by_duration:-PT1S for configuration share.auto.offset.reset: -PT1S is no ISO 8601 duration from zero, such as PT1H30M or P7D",
+            "Invalid value by_duration:-PT1S for configuration share.auto.offset.reset: -PT1S is not a non-negative ISO 8601 duration, such as PT1H30M or P7D",
         ),
         (
             "share.isolation.level",
@@ -176,7 +176,7 @@ fn a_session_is_longer_than_the_time_between_heartbeats() {
     assert!(refused(&[wide[0], ("group.share.session.timeout.ms", "4000")]).contains("heartbeats"));
     assert_eq!(
         refused(&[("group.consumer.session.timeout.ms", "44999")]),
-        "group.consumer.session.timeout.ms=44999 does not fit group.consumer.min.session.timeout.ms=45000: the value must not lie below that bound"
+        "group.consumer.session.timeout.ms=44999 does not fit group.consumer.min.session.timeout.ms=45000: the value must not be below that bound"
     );
     let bounds = [
         ("group.consumer.min.heartbeat.interval.ms", "6"),
