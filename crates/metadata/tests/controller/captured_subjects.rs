@@ -261,7 +261,7 @@ fn the_payload_must_fit_what_may_wait_for_a_client() {
     let error = tailrace_config::BrokerConfig::resolve(&fixed, &DynamicConfigs::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "tailrace.nats.max.pending.bytes=4000 does not fit tailrace.nats.max.payload.bytes=5000: what may wait for a \
+        "tailrace.nats.max.pending.bytes=4000 does not fit tailrace.nats.max.payload.bytes=5000: the queue of a \
          client must hold the largest message"
     );
 }

@@ -44,7 +44,7 @@ fn settings_that_no_cluster_works_with() {
             &[listen, ("tailrace.cluster.seeds", "a:1,b")],
             "Invalid value b for configuration tailrace.cluster.seeds",
         ),
-        (&[listen, ("tailrace.cluster.seeds", "a:0")], "several with commas between"),
+        (&[listen, ("tailrace.cluster.seeds", "a:0")], "separated by commas"),
         (&[listen, ("tailrace.cluster.seeds", &many)], "at most 64 addresses"),
         (&[("tailrace.cluster.seeds", "a:1")], "cluster.listen must be set with it"),
         (&[("broker.rack", &rack)], "at most 255 bytes"),
