@@ -1,4 +1,4 @@
-//! Settings of a node among others: what does not fit together is refused, and a node is alone by default.
+//! Settings of cluster nodes: contradictions are refused, and a server is standalone by default.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Settings of groups: which value holds, what is refused with which words, and that a stored value never keeps a server from starting.
+//! Settings of groups: their effective values and the messages of refusals. A stored value never prevents a
+//! start.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -203,7 +204,7 @@ fn values_that_narrower_bounds_forbid_are_moved_into_them_and_start_all_the_same
     let session = described.iter().find(|entry| entry.name == "consumer.session.timeout.ms").unwrap();
     assert_eq!(session.value.as_deref(), Some("50000"));
     assert_eq!(session.synonyms[0].value.as_deref(), Some("60000"), "what was set");
-    // The next change must put it right.
+    // The next change must correct the value.
     assert!(narrow.set("g", &[("share.delivery.count.limit", "6")]).unwrap_err().contains("60000"));
 }
 
@@ -215,7 +216,7 @@ fn the_number_of_groups_with_settings_is_bounded() {
         fixture.0.apply(&MetadataRecord::GroupConfigs { group: number.to_string(), configs }).unwrap();
     }
     let refused = fixture.set("one more", &[("share.delivery.count.limit", "3")]).unwrap_err();
-    assert!(refused.contains("10000 groups have settings of their own already"), "{refused}");
+    assert!(refused.contains("10000 groups have their own settings already"), "{refused}");
     fixture.set("0", &[("share.delivery.count.limit", "4")]).unwrap();
     fixture.delete("0", "share.delivery.count.limit");
     fixture.set("one more", &[("share.delivery.count.limit", "3")]).unwrap();
