@@ -36,7 +36,8 @@ pub(super) struct Deleting {
     name: String,
     /// The generation that was drawn for the deletion: all states of earlier generations are deleted.
     since: i64,
-    /// The time of the last request to the share coordinators. [`TimestampMs::NONE`] if that was before a restart.
+    /// The time of the last request to the share coordinators. [`TimestampMs::NONE`] if that was before a
+    /// restart.
     asked_at: TimestampMs,
 }
 
