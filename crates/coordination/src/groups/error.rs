@@ -42,7 +42,7 @@ pub enum GroupError {
         member: Arc<str>,
     },
     /// Another member has taken over the static identity (KIP-345).
-    #[error("the instance id '{instance}' belongs to another member by now")]
+    #[error("the instance id '{instance}' now belongs to another member")]
     FencedInstance {
         /// The static identity.
         instance: Arc<str>,
@@ -80,7 +80,7 @@ pub enum GroupError {
         found: i32,
     },
     /// A newer epoch of the producer has written, or its transaction has ended.
-    #[error("the producer's epoch {found} is fenced off by {current}")]
+    #[error("the producer's epoch {found} is fenced by {current}")]
     FencedProducer {
         /// The newest known epoch.
         current: i16,
@@ -91,7 +91,7 @@ pub enum GroupError {
     #[error("the group is being rebalanced")]
     RebalanceInProgress,
     /// The member's protocols are not compatible with those of the group.
-    #[error("the member's protocols do not go with those of the group: {reason}")]
+    #[error("the member's protocols are not compatible with those of the group: {reason}")]
     InconsistentProtocol {
         /// The reason.
         reason: &'static str,
@@ -107,7 +107,7 @@ pub enum GroupError {
         max: i32,
     },
     /// The group is full.
-    #[error("the group has its {max} members and takes no more")]
+    #[error("the group is full: it has {max} members")]
     GroupFull {
         /// The limit.
         max: usize,
@@ -148,7 +148,7 @@ pub enum GroupError {
     #[error("there is no topic with this id")]
     UnknownTopicId,
     /// The group uses a protocol that the request's version does not support.
-    #[error("the request is of a version that does not know of member epochs")]
+    #[error("the request's version does not support member epochs")]
     ClientTooOld,
     /// A limit of this coordinator was exceeded.
     #[error("{what}: {max} at most")]

@@ -145,7 +145,7 @@ pub enum TransactionReply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum TransactionError {
     /// The transactional id is empty or too long.
-    #[error("the transactional id has {bytes} bytes, allowed are 1 to {max}")]
+    #[error("the transactional id has {bytes} bytes; 1 to {max} are allowed")]
     TransactionalId {
         /// Its length.
         bytes: usize,
@@ -169,7 +169,7 @@ pub enum TransactionError {
     #[error("the producer id does not belong to the transactional id")]
     ProducerIdMapping,
     /// Another producer took over, or the coordinator aborted the transaction.
-    #[error("the producer was fenced off: its epoch is not the present one")]
+    #[error("the producer was fenced: its epoch is not the current one")]
     Fenced,
     /// The previous transaction is still being completed.
     #[error("the previous transaction is still being completed")]
@@ -183,7 +183,7 @@ pub enum TransactionError {
         committed: bool,
     },
     /// Too many partitions in one transaction.
-    #[error("a transaction may have {max} partitions at most")]
+    #[error("a transaction may have at most {max} partitions")]
     TooManyPartitions {
         /// The maximum number.
         max: usize,

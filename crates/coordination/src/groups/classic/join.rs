@@ -105,14 +105,14 @@ impl Turn<'_> {
             return self.reply_join(token, Err(too_many));
         }
         if !self.group.accepts_protocols(&request.protocol_type, &request.protocols) {
-            let reason = "the group is of another type, or no protocol is known to all members";
+            let reason = "the group is of another type, or no protocol is supported by all members";
             return self.reply_join(token, Err(GroupError::InconsistentProtocol { reason }));
         }
         if request.member.is_empty() {
             self.join_anew(token, request);
         } else if self.group.pending.contains(&request.member) {
             if request.instance.is_some() {
-                let reason = "a static member comes without a member id at first".to_owned();
+                let reason = "a static member must first join without a member id".to_owned();
                 return self.reply_join(token, Err(GroupError::InvalidRequest { reason }));
             }
             self.add(token, Arc::clone(&request.member), request);

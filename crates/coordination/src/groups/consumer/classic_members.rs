@@ -209,7 +209,7 @@ impl Turn<'_> {
             if request.protocols.iter().any(shared) {
                 return Ok(());
             }
-            "none of them is known to all members of the group that use the classic protocol"
+            "none of them is supported by all members of the group that use the classic protocol"
         };
         Err(GroupError::InconsistentProtocol { reason })
     }

@@ -137,7 +137,7 @@ fn upgraded(
         return Err(refuse("group.consumer.migration.policy does not allow it"));
     }
     if classic.protocol_type() != Some(CONSUMER_PROTOCOL) {
-        return Err(refuse("its members are no consumers"));
+        return Err(refuse("its members are not consumers"));
     }
     if classic.members.len() >= settings.members_max {
         return Err(refuse("it has more members than group.consumer.max.size allows"));
@@ -152,7 +152,7 @@ fn upgraded(
         // As in Kafka. User data in subscriptions does not matter: the cooperative assignor puts generations
         // there.
         if assignment.has_user_data {
-            return Err(refuse("its assignor gives data of its own to members, so that only it can assign"));
+            return Err(refuse("its assignor sends members its own data, so only that assignor can assign"));
         }
         let mut held = Held::new();
         for (topic, partitions) in by_id(&assignment.topics, image) {

@@ -25,10 +25,10 @@ pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<()
         return Err(invalid("The member id must not be empty."));
     }
     if set_but_empty(beat.instance.as_deref()) {
-        return Err(invalid("The instance id must not be empty where it is given."));
+        return Err(invalid("The instance id must not be empty if it is given."));
     }
     if set_but_empty(beat.rack.as_deref()) {
-        return Err(invalid("The rack id must not be empty where it is given."));
+        return Err(invalid("The rack id must not be empty if it is given."));
     }
     let names = [&*beat.member, beat.instance.as_deref().unwrap_or_default(), &beat.client.client_id];
     let names = names.into_iter().chain([beat.rack.as_deref().unwrap_or_default()]);
@@ -41,7 +41,7 @@ pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<()
             return Err(invalid("Only a static member, which has an instance id, leaves with epoch -2."));
         }
         epoch if epoch < EPOCH_AWAY => {
-            return Err(invalid(format!("The member epoch is {epoch}; the least that has a meaning is -2.")));
+            return Err(invalid(format!("The member epoch is {epoch}; the lowest valid epoch is -2.")));
         }
         _ => {}
     }
@@ -51,7 +51,7 @@ pub(super) fn check(beat: &ConsumerHeartbeat, assignors: &[String]) -> Result<()
     match &beat.assignor {
         Some(name) if !assignors.contains(name) || ConsumerAssignor::of_name(name).is_none() => {
             let known = assignors.join(", ");
-            let reason = format!("There is no server assignor '{name}' here, only these: {known}.");
+            let reason = format!("The server assignor '{name}' is not supported, only these are: {known}.");
             Err(GroupError::UnsupportedAssignor { reason })
         }
         _ => Ok(()),
@@ -63,7 +63,7 @@ fn check_join(beat: &ConsumerHeartbeat) -> Result<(), GroupError> {
         return Err(invalid("A member must give its rebalance timeout when it joins."));
     }
     if beat.owned.as_ref().is_none_or(|owned| !owned.is_empty()) {
-        return Err(invalid("A member must have no partitions, and say so, when it joins."));
+        return Err(invalid("A member must report that it has no partitions when it joins."));
     }
     if beat.topics.is_none() && beat.expression.is_none() {
         return Err(invalid(
@@ -231,7 +231,7 @@ impl Turn<'_> {
         }
         let max = expression::EXPRESSIONS_PER_GROUP_MAX;
         if self.group.expressions.len() >= max {
-            let reason = format!("The group has {max} different regular expressions and takes no more.");
+            let reason = format!("The group already has {max} different regular expressions, the maximum.");
             return Err(GroupError::InvalidRegularExpression { reason });
         }
         expression::check(pattern)

@@ -26,14 +26,14 @@ pub(super) fn check(beat: &ShareHeartbeat) -> Result<(), GroupError> {
         return invalid("The member id must not be empty.".to_owned());
     }
     if beat.rack.as_deref().is_some_and(str::is_empty) {
-        return invalid("The rack id must not be empty where it is given.".to_owned());
+        return invalid("The rack id must not be empty if it is given.".to_owned());
     }
     let names = [&*beat.member, &beat.client.client_id, beat.rack.as_deref().unwrap_or_default()];
     if names.iter().any(|name| name.len() > MEMBER_ID_BYTES_MAX) {
         return Err(GroupError::TooMany { what: "bytes of an id or name", max: MEMBER_ID_BYTES_MAX });
     }
     if beat.epoch < EPOCH_LEAVE {
-        return invalid(format!("The member epoch is {}; the least that has a meaning is -1.", beat.epoch));
+        return invalid(format!("The member epoch is {}; the lowest valid epoch is -1.", beat.epoch));
     }
     match &beat.topics {
         Some(topics) if topics.len() > SUBSCRIBED_NAMES_MAX => {

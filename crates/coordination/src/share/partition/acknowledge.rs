@@ -56,7 +56,7 @@ pub enum AcknowledgeError {
         last: Offset,
     },
     /// The offsets were never delivered.
-    #[error("offset {offset} lies beyond what was acquired")]
+    #[error("offset {offset} is beyond the acquired records")]
     Beyond {
         /// The last acknowledged offset.
         offset: Offset,
