@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         // One that contradicts what was before it is refused.
         let _ = controller.apply(&record);
     }
-    let (mut again, snapshot) = (controller.anew(), controller.snapshot_records());
+    let (mut again, snapshot) = (controller.emptied(), controller.snapshot_records());
     for record in &snapshot {
         assert_eq!(again.apply(record).map_err(|error| error.to_string()), Ok(()), "{record:?}");
     }

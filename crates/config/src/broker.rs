@@ -70,10 +70,6 @@ settings! {
         /// their topics, all together.
         follower_replication_throttled_rate: u64 = K::new("follower.replication.throttled.rate", Long)
             .default("9223372036854775807").bytes().at_least(0).dynamic();
-        /// Whether Kafka computes assignments of consumer groups on a separate thread. tailrace computes them
-        /// where they are needed.
-        group_consumer_assignor_offload_enable: bool = K::new("group.consumer.assignor.offload.enable", Boolean)
-            .default("true").accepted();
         /// Assignors that members of consumer groups (KIP-848) may ask for: uniform and range. The first one
         /// listed is used for groups whose members do not ask for one.
         group_consumer_assignors: Vec<String> = K::new("group.consumer.assignors", List).default("uniform,range")
@@ -110,20 +106,6 @@ settings! {
         /// noticed at once; this covers all other changes.
         group_consumer_regex_refresh_interval_ms: i32 = K::new("group.consumer.regex.refresh.interval.ms", Int)
             .default("600000").ms().at_least(10_000);
-        /// Time for which Kafka's group coordinator waits for more writes, to append them together. tailrace
-        /// appends writes at once and syncs them together.
-        group_coordinator_append_linger_ms: i32 = K::new("group.coordinator.append.linger.ms", Int).default("-1").ms()
-            .at_least(-1).accepted();
-        /// Threads of Kafka's group coordinator for background work. In tailrace, groups share the worker
-        /// threads.
-        group_coordinator_background_threads: i32 = K::new("group.coordinator.background.threads", Int).default("2")
-            .count("threads").at_least(1).accepted();
-        /// Largest buffer that Kafka's group coordinator caches for its writes. tailrace caches none.
-        group_coordinator_cached_buffer_max_bytes: i32 = K::new("group.coordinator.cached.buffer.max.bytes", Int)
-            .default("1048588").bytes().at_least(524_288).accepted();
-        /// Threads of Kafka's group coordinator. In tailrace, groups share the worker threads.
-        group_coordinator_threads: i32 = K::new("group.coordinator.threads", Int).default("4").count("threads").at_least(1)
-            .accepted();
         /// Time for which an empty classic group waits for more members before its first generation starts.
         /// Each member that joins in the meantime extends the wait by the same time, up to the longest
         /// rebalance timeout of the members.
@@ -137,10 +119,6 @@ settings! {
         /// Shortest session timeout that a member of a classic group may ask for. A short timeout detects
         /// dead members sooner, at the cost of more heartbeats.
         group_min_session_timeout_ms: i32 = K::new("group.min.session.timeout.ms", Int).default("6000").ms();
-        /// Whether Kafka computes assignments of share groups on a separate thread. tailrace computes them
-        /// where they are needed.
-        group_share_assignor_offload_enable: bool = K::new("group.share.assignor.offload.enable", Boolean)
-            .default("true").accepted();
         /// Assignors of share groups. `simple` is the only one.
         group_share_assignors: Vec<String> = K::new("group.share.assignors", List).default("simple")
             .one_of(&["simple"]);
@@ -293,13 +271,6 @@ settings! {
         /// code units, as Kafka counts. A longer text is refused with OFFSET_METADATA_TOO_LARGE.
         offset_metadata_max_bytes: i32 = K::new("offset.metadata.max.bytes", Int).default("4096").bytes()
             .between(0, 1_048_576);
-        /// Time after which Kafka abandons the write of committed offsets. In tailrace a write ends when the
-        /// disk answers.
-        offsets_commit_timeout_ms: i32 = K::new("offsets.commit.timeout.ms", Int).default("5000").ms().at_least(1)
-            .accepted();
-        /// Bytes that Kafka reads at a time when it loads groups and offsets. tailrace reads 1 MiB.
-        offsets_load_buffer_size: i32 = K::new("offsets.load.buffer.size", Int).default("5242880").bytes().at_least(1)
-            .accepted();
         /// Interval between checks for committed offsets that are older than offsets.retention.minutes.
         offsets_retention_check_interval_ms: u64 = K::new("offsets.retention.check.interval.ms", Long).default("600000").ms()
             .at_least(1);
@@ -307,8 +278,6 @@ settings! {
         /// The offsets of a consumer that is not a group member are kept for this time after each commit.
         offsets_retention_minutes: i32 = K::new("offsets.retention.minutes", Int).default("10080").unit(Unit::Minutes)
             .at_least(1);
-        /// Compression codec of Kafka's committed offsets, by number. tailrace does not compress them.
-        offsets_topic_compression_codec: i32 = K::new("offsets.topic.compression.codec", Int).default("0").accepted();
         /// Number of partitions of __consumer_offsets when it is created. It determines which groups share a
         /// coordinator, and cannot be changed later.
         offsets_topic_num_partitions: i32 = K::new("offsets.topic.num.partitions", Int).default("50").count("partitions")

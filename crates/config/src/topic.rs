@@ -127,7 +127,7 @@ settings! {
         /// Number of replicas that must have a batch before acks=all is answered. tailrace always waits for a
         /// majority of the replicas, and for more only if this value is higher. A standalone server has one
         /// replica and ignores it.
-        min_insync_replicas: i32 = key("min.insync.replicas", Int).default("1").count("replicas").at_least(1).accepted()
+        min_insync_replicas: i32 = key("min.insync.replicas", Int).default("1").count("replicas").at_least(1)
             .synonyms(from!("min.insync.replicas"));
         /// Whether Kafka preallocates a whole segment when it is created. tailrace always preallocates the
         /// active segment in steps; see tailrace.segment.preallocate.bytes.

@@ -35,7 +35,7 @@ impl Controller {
     /// # Panics
     /// Never: the configuration has been checked before.
     #[must_use]
-    pub fn anew(&self) -> Self {
+    pub fn emptied(&self) -> Self {
         Self::new(self.fixed.clone()).expect("the start configuration is legal")
     }
 

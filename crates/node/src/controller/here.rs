@@ -234,7 +234,7 @@ impl ControllerShell {
         let mut of_note = false;
         for change in changes {
             match change {
-                Change::Reset => controller = controller.anew(),
+                Change::Reset => controller = controller.emptied(),
                 Change::Record(record, offset) => {
                     of_note |= !matches!(record, MetadataRecord::ProducerIds { .. });
                     apply(&mut controller, &record, offset)?;

@@ -174,7 +174,7 @@ impl ControllerShell {
         let handle = PartitionHandle::new(topic_partition(), GROUP, core, opener.context.clone());
         let hold = Some(hold).filter(|hold| !hold.is_over(&controller.image(), applied));
         let is_held = AtomicBool::new(hold.is_some());
-        let image = if hold.is_some() { controller.anew().image() } else { controller.image() };
+        let image = if hold.is_some() { controller.emptied().image() } else { controller.image() };
         let table = open_all(&image, &opener, now);
         followers.iter().for_each(|follower| follower.follow(&table));
         Self {
