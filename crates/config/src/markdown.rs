@@ -48,6 +48,9 @@ Kafka's clients and tools may set these. tailrace checks, stores and shows them,
 other effect yet.
 ";
 
+/// Columns of a line of prose.
+const COLUMNS: usize = 100;
+
 /// Returns the text of docs/configuration.md.
 pub fn configuration_markdown() -> String {
     let mut text = String::from(INTRODUCTION);
@@ -80,8 +83,29 @@ fn accepted(text: &mut String, scope: &str, keys: &[ConfigKey]) {
     }
 }
 
+/// Breaks each line of a text so that it has at most [`COLUMNS`] columns, if its words are not longer than that.
+fn wrapped(text: &str) -> String {
+    let mut wrapped = String::new();
+    for line in text.lines() {
+        let mut columns = 0;
+        for word in line.split_whitespace() {
+            let length = word.chars().count();
+            if columns > 0 {
+                let fits = columns + 1 + length <= COLUMNS;
+                wrapped.push(if fits { ' ' } else { '\n' });
+                columns = if fits { columns + 1 } else { 0 };
+            }
+            wrapped.push_str(word);
+            columns += length;
+        }
+        wrapped.push('\n');
+    }
+    wrapped.truncate(wrapped.trim_end().len());
+    wrapped
+}
+
 fn section(text: &mut String, key: &ConfigKey, facts: &[String]) {
-    let _ = write!(text, "\n### `{}`\n{}\n\n", key.name, key.documentation.trim());
+    let _ = write!(text, "\n### `{}`\n{}\n\n", key.name, wrapped(key.documentation.trim()));
     for fact in facts {
         let _ = writeln!(text, "- {fact}");
     }
