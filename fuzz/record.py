@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Runs in place of tailrace and records what real clients send, as seeds for the fuzz targets kafka_request and
-nats_protocol.
+"""Runs in place of tailrace and records what real clients send, as seeds for the fuzz targets kafka_request
+and nats_protocol.
 
 Start it in place of the binary, for example from the suites of interop/:
 
     TAILRACE=target/release/tailrace FOLDER=/tmp/recorded TAILRACE_BIN=$PWD/fuzz/record.py interop/run.sh --smoke python go nats-go
 
-It gives `serve` other ports than the requested ones, and listens at the requested ones itself. It passes everything
-else on unchanged. seeds.py makes more seeds, from the data folders of servers.
+It gives `serve` other ports than the requested ones, and listens at the requested ones itself. It passes
+everything else on unchanged. seeds.py makes more seeds, from the data folders of servers.
 """
 import ctypes, hashlib, os, pathlib, signal, socket, subprocess, sys, threading
 

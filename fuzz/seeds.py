@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes seeds from the data folders of servers that real clients have used: fuzz/seeds.py FOLDER RECORDED
 
-Looks below FOLDER for segments of logs, and writes into RECORDED: batches for record_batch, the logs of coordinators
-for coordinator_record, the metadata log for metadata_record. `KEEP=1 TMPDIR=FOLDER interop/run.sh ...` leaves such
-folders. Those of Kafka work as well. Afterwards choose the useful ones with
-`cargo +nightly fuzz cmin TARGET RECORDED/TARGET`.
+Looks below FOLDER for segments of logs, and writes into RECORDED: batches for record_batch, the logs of
+coordinators for coordinator_record, the metadata log for metadata_record.
+`KEEP=1 TMPDIR=FOLDER interop/run.sh ...` leaves such folders. Those of Kafka work as well. Afterwards choose
+the useful ones with `cargo +nightly fuzz cmin TARGET RECORDED/TARGET`.
 """
 import hashlib, pathlib, sys
 
