@@ -684,7 +684,7 @@ def decommissioned():
     same(describe(rest[0]), sorted(n.number for n in rest), "nodes of the cluster")
     shutil.rmtree(leaving.data)
     leaving.start()
-    eventually(lambda: describe(rest[0]) == [1, 2, 3, 4], "with an empty folder it joins anew")
+    eventually(lambda: describe(rest[0]) == [1, 2, 3, 4], "with an empty folder it joins as a new member")
     load.moves()
     load.stop()
     judge(load, bootstrap(rest))

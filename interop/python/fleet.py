@@ -5,6 +5,7 @@ A member gets key=value words: role (consume, copy, fence, share), bootstrap, to
 protocol, instance, txn. It prints lines `SECONDS EVENT ...`:
 
     assigned P...          it now owns these partitions, besides those that it has
+    revoked P..., lost P...
     got P FIRST LAST       records of a partition, without a gap between them
     committed P OFFSET     acknowledged by the server
     copied N, fenced, ready, left, note TEXT, fatal TEXT, error TEXT
