@@ -39,7 +39,7 @@ final class NatsTests {
         return Files.readString(Path.of(state, name)).trim();
     }
 
-    /** Options for a server that is up: no patience with one that is not. */
+    /** Options for a server that is up, without patience for one that is not. */
     static Options.Builder options(String url) {
         return new Options.Builder().server(url).connectionTimeout(Duration.ofSeconds(5)).maxReconnects(0).errorListener(new ErrorListener() {});
     }
