@@ -89,10 +89,10 @@ fn sound_files(folder: &Path) -> Files {
     }
     drop(log);
     let names =
-        fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it is there").file_name());
+        fs::read_dir(folder).expect("it exists").map(|entry| entry.expect("it exists").file_name());
     let mut files: Files = names
         .map(|name| {
-            let content = fs::read(folder.join(&name)).expect("it is there");
+            let content = fs::read(folder.join(&name)).expect("it exists");
             (name.into_string().expect("it is ASCII"), content)
         })
         .collect();

@@ -10,9 +10,9 @@ import org.apache.activemq.security.DefaultAuthorizationMap;
 import org.apache.activemq.security.SimpleAuthenticationPlugin;
 
 /**
- * ActiveMQ Classic with STOMP on two ports of 127.0.0.1, its data in a folder. On the broker of the first port all
- * clients may do everything. On that of the second, only alice with the password s3cret may, and bob, with the same
- * password, may not use queues.
+ * ActiveMQ Classic with STOMP on two ports of 127.0.0.1, its data in a folder. On the broker of the first port
+ * all clients may do everything. On that of the second, only alice with the password s3cret may, and bob, with
+ * the same password, may not use queues.
  *
  * Arguments: folder. Prints `ready PORT PORT`, and ends with its standard input.
  */

@@ -9,7 +9,10 @@ final class Check {
     static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
     /** For topics that tests make. There are as many nodes. */
     static final short REPLICAS = Short.parseShort(System.getenv().getOrDefault("INTEROP_REPLICAS", "1"));
-    /** Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this patience. */
+    /**
+     * Kafka acknowledges a creation before the partitions have their leaders. tailrace must not need this
+     * patience.
+     */
     static final boolean LEADERS_LATE = "kafka".equals(System.getenv("INTEROP_TARGET"));
     static final boolean SMOKE = "smoke".equals(System.getenv("INTEROP_MODE"));
     private static final Pattern ONLY = Pattern.compile(System.getenv().getOrDefault("ONLY", ""));

@@ -91,7 +91,7 @@ final class ShareTests {
         String topic = filled("share", 1, 100), group = group("acks");
         Map<Integer, List<Short>> deliveries = new TreeMap<>();
         try (var m = member(group, topic, "explicit")) {
-            // Of ten records, one is rejected, one is released at its first two deliveries, and the rest are accepted.
+            // Of ten records, one is rejected, one is released at its first two deliveries, the rest are accepted.
             until("all settled", 60, () -> {
                 for (var r : m.poll(Duration.ofMillis(200))) {
                     deliveries.computeIfAbsent(value(r), v -> new ArrayList<>()).add(r.deliveryCount().orElse((short) -1));
@@ -190,7 +190,7 @@ final class ShareTests {
     /** Acquires records and never acknowledges them. Returns the delivery counts of what it got, by value. */
     private interface Holder { Map<Integer, Integer> next(int count) throws Exception; }
 
-    /** All three records come twice, then once more one by one: Kafka keeps a bad record from spoiling others. */
+    /** All three records come twice, then once more one by one, so that a bad record spoils no others. */
     private static void untilGivenUp(String group, String topic, Holder holder) throws Exception {
         same(holder.next(3), all(3, 1), "delivery counts for the first consumer");
         same(holder.next(3), all(3, 2), "delivery counts for the second consumer");
@@ -205,7 +205,7 @@ final class ShareTests {
         }
     }
 
-    /** They stay members but neither poll nor acknowledge again: the records wait for the end of their locks. */
+    /** They stay members but neither poll nor acknowledge: the records wait for the end of their locks. */
     private static void silent() throws Exception {
         String topic = filled("silent", 1, 3), group = group("silent", "share.record.lock.duration.ms", "3000", "share.delivery.count.limit", "3");
         List<KafkaShareConsumer<byte[], byte[]>> members = new ArrayList<>();
@@ -261,7 +261,10 @@ final class ShareTests {
         }
     }
 
-    /** 0..9 plain, 10..19 committed, 20..29 aborted, 30..39 plain; and an open transaction with 40..49 before 50..59, plain. */
+    /**
+     * 0..9 plain, 10..19 committed, 20..29 aborted, 30..39 plain; and an open transaction with 40..49 before
+     * 50..59, plain.
+     */
     private static Producer<byte[], byte[]> transactional(String topic) throws Exception {
         try (var plain = producer(); var t = producer("transactional.id", topic + "-decided")) {
             t.initTransactions();

@@ -9,10 +9,11 @@ import java.util.concurrent.*;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Kafka's console tools one after the other in this process, because starting a JVM is most of a tool's time. Each
- * line of standard input is a command: the file of its output, the file of its input, its class and arguments,
- * separated by U+001F. The answer is its exit status. Every command loads the tools' classes afresh, because they keep
- * counts in static fields. The common classes (kafka-clients) are on the class path; the arguments name the tools' jars.
+ * Runs Kafka's console tools one after the other in this process, because starting a JVM is most of a
+ * tool's time. Each line of standard input is a command: the file of its output, the file of its input, its
+ * class and arguments, separated by U+001F. The answer is its exit status. Every command loads the tools'
+ * classes afresh, because they keep counts in static fields. The common classes (kafka-clients) are on the
+ * class path; the arguments name the tools' jars.
  */
 public final class ToolShell {
     private static final int TOOL_SECONDS_MAX = 60;
