@@ -88,8 +88,7 @@ fn sound_files(folder: &Path) -> Files {
         }
     }
     drop(log);
-    let names =
-        fs::read_dir(folder).expect("it exists").map(|entry| entry.expect("it exists").file_name());
+    let names = fs::read_dir(folder).expect("it exists").map(|entry| entry.expect("it exists").file_name());
     let mut files: Files = names
         .map(|name| {
             let content = fs::read(folder.join(&name)).expect("it exists");

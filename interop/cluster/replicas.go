@@ -33,7 +33,7 @@ type stored struct {
 	sequence   int32
 }
 
-// epochStarts are the offsets at which the epochs of leaders begin.
+// epochStarts are the offsets at which leader epochs start.
 func epochStarts(batches []batch) map[int64]bool {
 	starts, last := map[int64]bool{}, int32(nowhere)
 	for _, b := range batches {

@@ -221,7 +221,7 @@ def migrate(client):
 
 
 def restart(pairs):
-    """Members live on while the server is killed; offsets committed before are there afterwards. One kill for
+    """Members survive kills of the server, and offsets committed before exist afterwards. One kill for
     all clients."""
     for (client, protocol), (group, topic, ends) in KNOWN.items():
         same(committed(group, topic), ends, f"commits of {client} {protocol} before the restart")

@@ -270,7 +270,7 @@ async def reconnect():
     await nc.close()
 
 
-# ---- who may connect, and how ----
+# ---- authentication and TLS ----
 
 class Front:
     """Another server, with another front."""
