@@ -44,7 +44,7 @@ counted() { # NAME a|r|ar ARGUMENT...: a run of the program; a late generator (s
   bench --duration ${SECONDS_MEASURED}s --timeout ${ANSWER_SECONDS_MAX}s -o json "$@" > "$WORK/$name.json" 2> "$WORK/$name.err"; rc=$?
   [ $rc -le 1 ] && [ -s "$WORK/$name.json" ] || { fail "$name: bench run ended with status $rc: $(tail -3 "$WORK/$name.err")"; return; }
   if wrong=$(python3 "$INTEROP/tools/bench_counts.py" $((RATE * SECONDS_MEASURED)) "$expected" < "$WORK/$name.json" 2>&1); then
-    pass "$name: $((RATE * SECONDS_MEASURED)) messages counted ($(python3 -c 'import json, sys; print(json.load(sys.stdin)["system_version"] or "tells no version")' < "$WORK/$name.json"))"
+    pass "$name: $((RATE * SECONDS_MEASURED)) messages counted ($(python3 -c 'import json, sys; print(json.load(sys.stdin)["system_version"] or "reports no version")' < "$WORK/$name.json"))"
   else fail "$name: $wrong"; fi
 }
 refused() { # NAME WORDS ARGUMENT...: nothing on standard output, one line with the words on standard error, status 1

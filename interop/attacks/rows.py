@@ -211,7 +211,7 @@ def expressions(members):
         attack.figures.more = {"processor time": f"{attack.figures.cpu_seconds:.1f} s", "a heartbeat of the first quarter": f"{first * 1000:.0f} ms",
                                "of the last": f"{last * 1000:.0f} ms"}
         # An expression that others have had compiled is not compiled again.
-        check(last <= 3 * first + (1 if attack.quick else 0.05), f"a heartbeat takes {last * 1000:.0f} ms where others have expressions, {first * 1000:.0f} where nobody has")
+        check(last <= 3 * first + (1 if attack.quick else 0.05), f"a heartbeat takes {last * 1000:.0f} ms if others have expressions, {first * 1000:.0f} if no member has")
     return play
 
 

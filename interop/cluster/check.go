@@ -352,11 +352,11 @@ func (j *judge) judgeCopies(committed [partitions]int64, last string) {
 		}
 		switch {
 		case t.outcome == failed && !t.firstSeen.IsZero():
-			j.accuse("aborted-read", "transaction %d was aborted, %d of %d records are there", number, found, len(t.items))
+			j.accuse("aborted-read", "transaction %d was aborted, %d of %d records exist", number, found, len(t.items))
 		case t.outcome == ok && found < len(t.items):
-			j.accuse("lost-write", "transaction %d was committed, %d of %d records are there", number, found, len(t.items))
+			j.accuse("lost-write", "transaction %d was committed, %d of %d records exist", number, found, len(t.items))
 		case t.outcome == unknown && found != 0 && found != len(t.items):
-			j.accuse("torn-transaction", "transaction %d: %d of %d records are there", number, found, len(t.items))
+			j.accuse("torn-transaction", "transaction %d: %d of %d records exist", number, found, len(t.items))
 		case !t.firstSeen.IsZero() && found == 0:
 			j.accuse("lost-read", "transaction %d was read, but is not there in the end", number)
 		}
@@ -411,7 +411,7 @@ func (j *judge) dataLoss(who, topic string, partition int32, resetTo, consumedTo
 	defer j.mu.Unlock()
 	for offset := resetTo; offset < consumedTo; offset++ {
 		if _, data := j.copies[partition][offset]; data || topic != copiesTopic {
-			j.accuse("client-sees-data-loss", "%s: %s-%d, offset %d, is to be gone", who, topic, partition, offset)
+			j.accuse("client-sees-data-loss", "%s: %s-%d, offset %d, is reported as lost", who, topic, partition, offset)
 			return
 		}
 	}

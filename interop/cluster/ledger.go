@@ -196,7 +196,7 @@ func (g *ledger) judgeSource(source [partitions][]string) {
 		newest := map[string]int64{}
 		for offset, value := range values {
 			if seen[value] {
-				g.judge.accuse("duplicate", "source, partition %d, offset %d: %s is there twice", p, offset, value)
+				g.judge.accuse("duplicate", "source, partition %d, offset %d: %s exists twice", p, offset, value)
 			}
 			seen[value] = true
 			generation, digits, _ := strings.Cut(value, ".")

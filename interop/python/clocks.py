@@ -108,7 +108,7 @@ def hours_apart(folder):
         finally:
             admin_end.close()
     check(not ended(), "the transaction was over at once")
-    eventually(ended, "the transaction that nobody ends is aborted", 60)
+    eventually(ended, "the transaction without an end is aborted", 60)
     took = time.monotonic() - began
     check(took > 3, f"it was aborted after {took:.1f} s, with a timeout of 5 s")
     print(f"  a transaction with a timeout of 5 s was aborted after {took:.1f} s", flush=True)

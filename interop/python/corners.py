@@ -399,7 +399,7 @@ async def captured(cluster):
             unknown.append(i)
     cluster[leader - 1].start()
     found = [v for _, _, v in read_all(bootstrap(cluster), "events")]
-    same(len(found), len(set(found)), "records that are there once")
+    same(len(found), len(set(found)), "records that exist once")
     same(sorted(set(acknowledged) - set(found)), [], "acknowledged and not there")
     check(len(unknown) <= 1, f"not acknowledged: {unknown}")
     same(sorted(set(found) - set(acknowledged) - set(unknown)), [], "never published")

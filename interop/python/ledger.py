@@ -31,7 +31,7 @@ def judge(members, ends, exclusive=True):
             if due is not None and first != due:
                 raise Failure(f"partition {p}: member {who} got {first} where {due} was due")
             if due is None and first > seen[p]:
-                raise Failure(f"partition {p}: member {who} began at {first}, nobody has seen {seen[p]}")
+                raise Failure(f"partition {p}: member {who} started at {first}, but no member has seen {seen[p]}")
             if due is None and first < floor.get((who, p), 0):
                 raise Failure(f"partition {p}: member {who} began at {first}, {floor[who, p]} was committed before it took over")
             cursor[who, p] = last + 1

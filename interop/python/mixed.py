@@ -211,7 +211,7 @@ async def refused():
     for subjects, why in [(f"{first}.orders.eu", first), ("$JS.API.>", "$JS"), ("_INBOX.>", "_INBOX"), (">", ""), ("a..b", "")]:
         try:
             topic("second", subjects)
-            raise harness.Failure(f"a topic with {subjects} came about")
+            raise harness.Failure(f"a topic with {subjects} was created")
         except harness.Failure:
             raise
         except Exception as error:

@@ -40,7 +40,7 @@ async def refused(kind, what, url=None, **options):
         check(isinstance(error, kind), f"{what}: got {error!r}")
         return
     await connection.close()
-    raise harness.Failure(f"{what}: the connection came about")
+    raise harness.Failure(f"{what}: the connection succeeded")
 
 
 async def collect(subscription, count):
@@ -129,7 +129,7 @@ async def no_responders():
     nc = await connect()
     try:
         await nc.request("py.nobody", b"?", WAIT_S)
-        raise harness.Failure("somebody answered")
+        raise harness.Failure("the request was answered")
     except NoRespondersError:
         pass
     await nc.close()

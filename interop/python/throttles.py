@@ -107,10 +107,10 @@ def by_the_follower(folder):
 
     def taken():
         return cluster[2].metric("tailrace_throttled_received_bytes_total")
-    eventually(lambda: taken() > BYTES, "half of it is there", 60)
+    eventually(lambda: taken() > BYTES, "half of it is copied", 60)
     took = time.monotonic() - began
     check(took > BYTES / RATE * SLACK, f"{BYTES} bytes took {took:.1f} s at {RATE} bytes per second")
-    check(all(3 not in Partition(cluster[0], t).in_sync for t in places), "all is there already")
+    check(all(3 not in Partition(cluster[0], t).in_sync for t in places), "all is copied already")
     began = time.monotonic()
     alter(cluster, ConfigResource(ResourceType.BROKER, "3"), follower__replication__throttled__rate=1_000_000_000)
     eventually(lambda: all(Partition(cluster[0], t).in_sync == [1, 2, 3] for t in places), "all replicas are in sync", 60)

@@ -127,7 +127,7 @@ func refused(want error, what, address string, options ...nats.Option) {
 	nc, err := nats.Connect(address, append([]nats.Option{nats.NoReconnect(), nats.Timeout(5 * time.Second)}, options...)...)
 	if err == nil {
 		nc.Close()
-		fail("%s: the connection came about", what)
+		fail("%s: the connection succeeded", what)
 	}
 	check(want == nil || strings.Contains(strings.ToLower(err.Error()), want.Error()), "%s: got %v, want %v", what, err, want)
 }

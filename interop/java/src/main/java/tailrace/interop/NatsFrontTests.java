@@ -62,7 +62,7 @@ final class NatsFrontTests {
 
     private static void refused(String what, Options.Builder options) throws Exception {
         try (Connection nc = Nats.connect(options.build())) {
-            throw new AssertionError(what + ": the connection came about");
+            throw new AssertionError(what + ": the connection succeeded");
         } catch (java.io.IOException expected) {
             // AuthenticationException is an IOException, too.
         }

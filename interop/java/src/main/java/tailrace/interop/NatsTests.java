@@ -108,7 +108,7 @@ final class NatsTests {
         try (Connection nc = Nats.connect(options)) {
             try {
                 nc.request("java.nobody", null).get(WAIT.toSeconds(), TimeUnit.SECONDS);
-                throw new AssertionError("somebody answered");
+                throw new AssertionError("the request was answered");
             } catch (ExecutionException e) {
                 that(e.getCause() instanceof JetStreamStatusException || e.getCause().toString().contains("503"), "got " + e.getCause());
             }
