@@ -56,7 +56,7 @@ async function refused(what, action) {
   let connection
   try { connection = await action() } catch { return }
   await connection.close()
-  throw new Error(`${what}: the connection came about`)
+  throw new Error(`${what}: the connection succeeded`)
 }
 
 // A subscription has only one iterator.
