@@ -200,7 +200,7 @@ fn ctrl_c_ends_a_subscription_cleanly() {
 fn a_reader_that_leaves_ends_a_subscription_quietly() {
     let (_dir, server) = start();
     let mut listener = server.listen(&["sub", "s", "--raw"]);
-    // Nothing is published: the verb notices by itself.
+    // No message is published: the verb notices by itself that the reader has left.
     drop(listener.stdout());
     let (status, _, errors) = listener.end();
     assert_eq!((status, errors.as_str()), (Some(0), ""));
@@ -227,7 +227,7 @@ fn a_subscription_survives_a_restart_of_the_server() {
     let _server = Server::start_on(&data, &kafka, &nats, &[]);
     let back = listener.next_error();
     assert!(back.contains("connected again"), "{back}");
-    // The first ones may come before the subscription is there again.
+    // The first messages may come before the subscription is restored.
     let again = ["pub", "s", "after", "--count", "1000", "--rate", "100", "-s", &nats];
     let mut publisher = support::command(&again).spawn().unwrap();
     line.clear();
@@ -287,7 +287,7 @@ fn a_server_that_is_not_there_or_none_is_told() {
 fn users_tokens_and_nkeys_are_presented() {
     let dir = tempfile::tempdir().unwrap();
     let seed = dir.path().join("user.nk");
-    // The pair of 32 times the byte 7.
+    // The key pair of 32 bytes with the value 7.
     std::fs::write(&seed, "SUAAOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBYHA4DQOBZ5FE\n").unwrap();
     let public = "UDVEU3DD4KOFECV66VIHWEZOYX4ZKR3WV27L464SIIPOU2IUI3JCYSJF";
     let seed = seed.to_str().unwrap();
@@ -332,7 +332,7 @@ fn acknowledgements_say_where_messages_were_stored() {
     );
     assert_eq!(server.consume_text("orders", &["-c", "1", "-f", "%o %k %v %h"]), "0 orders.eu first Trace=7");
     assert_eq!(server.consume_text("orders", &["--from", "1"]), input);
-    // Nobody listens; somebody listens who does not acknowledge; somebody answers something else.
+    // There is no subscriber; a subscriber that does not acknowledge; a reply that is not an acknowledgement.
     let error = failure(&server.nats(&["pub", "other", "x", "--ack"], b""), 1);
     assert!(error.contains("no topic stores messages to 'other'"), "{error}");
     let _mute = server.listen(&["sub", "mute"]);
@@ -383,7 +383,7 @@ fn top_shows_connections_and_rates() {
     assert!(error.contains("did not answer") || error.contains("HTTP"), "{error}");
 }
 
-/// What `pub` says to a server that says only this and then closes.
+/// The error of `pub` about a server that sends only these bytes and then closes.
 fn told_by(says: Vec<u8>) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -391,7 +391,7 @@ fn told_by(says: Vec<u8>) -> String {
         let (mut stream, _) = listener.accept().unwrap();
         // The client may leave in the middle of it.
         let _ = std::io::Write::write_all(&mut stream, &says);
-        // Closing with unread input would take back what was said.
+        // Closing a socket with unread input would discard what was sent.
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     });
