@@ -1,4 +1,5 @@
-//! What it takes to repeat the runs: one row per fact, one column per series. Rounds that differ are all named.
+//! What is needed to repeat the runs: one row per fact, one column per series. If rounds differ, all values
+//! are listed.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use super::facts::of_series;
 use super::figures::{listed, shown};
 use super::section::Section;
 
-/// A fact about a run, found in its result.
+/// A fact about a run, from its result.
 type Fact = fn(&Value) -> String;
 
 const FACTS: [(&str, Fact); 18] = [
@@ -72,7 +73,7 @@ fn settings(result: &Value) -> String {
     or_none(set.map(|(key, value)| format!("{key}={}", shown(value))).collect::<Vec<_>>().join(", "))
 }
 
-/// Agents, their clocks, and what that means for receipts.
+/// Agents, their clocks, and what those mean for receipts.
 fn load_from(result: &Value) -> String {
     let remote = &result["remote"];
     if remote.is_null() {
@@ -103,7 +104,7 @@ fn load_from(result: &Value) -> String {
     format!("{}; placement {}: {meaning}", agents.collect::<Vec<_>>().join(", "), shown(&remote["placement"]))
 }
 
-/// Breaks that are shown; the whole result has more of them.
+/// Breaks to show. The full result lists more.
 const BREAKS_SHOWN: usize = 10;
 
 fn breaks(result: &Value) -> String {
