@@ -3,7 +3,7 @@
 use super::nats_wire::push_number;
 use super::wire::line;
 
-/// A value that the server sent.
+/// A value from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Value<'a> {
     Simple(&'a [u8]),
@@ -26,10 +26,10 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Arrays within arrays, at most.
+/// Deepest nesting of arrays.
 const DEPTH_MAX: u32 = 8;
 
-/// Reads one value and how many bytes it took; `None` if it is not complete.
+/// Parses one value. Also returns its size. `None` if it is not complete.
 pub(super) fn parse(data: &[u8]) -> Result<Option<(Value<'_>, usize)>, &'static str> {
     value(data, DEPTH_MAX)
 }

@@ -1,9 +1,10 @@
-//! TLS towards a system: which authorities to trust, and which certificate to show.
+//! TLS to a system: which authorities to trust, and which certificate to present.
 //!
-//! The same settings for every system that has it: `tls-ca` (a PEM file; with it TLS is spoken, and only servers with a certificate of these
-//! authorities are trusted), `tls-name` (the name that the certificate must hold, if not the address's), `tls-cert` and `tls-key` (what
-//! to show where the server demands it), and `tls=unchecked` (encrypted, whoever answers). Files are read where connections are
-//! made. Deliberately not here: the machine's own authorities.
+//! The settings are the same for every system that supports TLS: `tls-ca` (a PEM file; turns on TLS, and
+//! trusts only servers with a certificate of these authorities), `tls-name` (the name that the certificate
+//! must contain, if it is not the address's), `tls-cert` and `tls-key` (the certificate to present if the
+//! server demands one), and `tls=unchecked` (encrypted, with any server). Files are read where connections
+//! are made. Deliberately absent: the machine's own authorities.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use super::settings::Settings;
 use crate::error::RequesterError;
 use crate::remote::AnyCertificate;
 
-/// Makes handshakes; the same for all connections of a run.
+/// Creates TLS connections; one for all connections of a run.
 #[derive(Clone)]
 pub(super) struct Tls {
     config: Arc<ClientConfig>,
@@ -31,7 +32,7 @@ impl std::fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads settings and files; `None` if TLS was not asked for.
+    /// Reads settings and files. `None` if TLS was not requested.
     pub(super) fn take(settings: &mut Settings) -> Result<Option<Self>, RequesterError> {
         let unchecked = match settings.take("tls").as_deref() {
             None => false,
@@ -65,7 +66,7 @@ impl Tls {
         Ok(Some(Self { config: Arc::new(config), name }))
     }
 
-    /// A handshake with the server that `address` (`HOST:PORT`) names.
+    /// Starts a handshake with the server at `address` (`HOST:PORT`).
     pub(super) fn begin(&self, address: &str) -> Result<ClientConnection, RequesterError> {
         let name = match &self.name {
             Some(name) => name.clone(),

@@ -29,28 +29,28 @@ const HORIZON: Duration = Duration::from_secs(7 * 86_400);
     Example:\n  \
     tailrace bench proxy --to 127.0.0.1:4222 --both latency=1ms --to-client stall=10s:2s")]
 pub(super) struct ProxyArguments {
-    /// Where to forward to
+    /// Address to forward to
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
-    /// Where to listen; port 0 picks a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// Trouble in both directions
     #[arg(long, value_name = "KEY=VALUE,...")]
     both: Option<String>,
-    /// Trouble from client to server, besides that of --both
+    /// Trouble from client to server, in addition to --both
     #[arg(long, value_name = "KEY=VALUE,...")]
     to_server: Option<String>,
-    /// Trouble from server to client, besides that of --both
+    /// Trouble from server to client, in addition to --both
     #[arg(long, value_name = "KEY=VALUE,...")]
     to_client: Option<String>,
     /// Reset all connections at this time; may be repeated
     #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     reset: Vec<Duration>,
-    /// Reset all connections at random, this far apart in the mean
+    /// Reset all connections at random times, this far apart on average
     #[arg(long, value_name = "TIME", value_parser = duration_with_unit)]
     resets: Option<Duration>,
-    /// What all chance is made of
+    /// Seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Stop after this time [default: at Ctrl-C]
@@ -84,7 +84,8 @@ impl ProxyArguments {
 }
 
 impl ProxyArguments {
-    /// What is planned for a time at which a run of this length is over, if anything is. Chance is not planned.
+    /// The first event that is planned for after the end of a run of this length, if any. Random events do
+    /// not count.
     pub(super) fn beyond(&self, length: Duration) -> Result<Option<String>, Failure> {
         if let Some(reset) = self.reset.iter().find(|reset| **reset >= length) {
             return Ok(Some(format!("reset={reset:?}")));
@@ -116,7 +117,7 @@ pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds what `text` asks for.
+/// Adds the trouble in `text`.
 fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
     for part in text.split(',') {
         let (key, value) =

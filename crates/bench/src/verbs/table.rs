@@ -1,4 +1,4 @@
-//! A result for people.
+//! A result as text.
 
 use tailrace_cli::text::table::Table;
 use tailrace_cli::text::units;
@@ -81,7 +81,7 @@ fn troubles(summary: &Summary) -> String {
     text
 }
 
-/// Where the load came from, and how far the clocks there can be trusted.
+/// Where the load came from, and the error bounds of the clocks there.
 fn agents(remote: &RemoteReport) -> String {
     let mut text = String::new();
     for agent in &remote.agents {
@@ -116,10 +116,10 @@ fn agents(remote: &RemoteReport) -> String {
     text
 }
 
-/// Breaks that are listed here.
+/// Most breaks to list here.
 const BREAKS_SHOWN: usize = 5;
 
-/// Which connections broke, and when they were there again.
+/// Which connections broke, and when they were up again.
 fn breaks(summary: &Summary) -> String {
     let counts = &summary.counts;
     if counts.broken_connections == 0 {
@@ -167,7 +167,7 @@ fn latencies(summary: &Summary) -> String {
     text
 }
 
-/// What the signs in the table mean, as far as they are in it.
+/// Explanations of the signs that appear in the table.
 fn legend(summary: &Summary) -> String {
     let all = || summary.latency.values().chain(summary.corrected.values());
     let mut text = String::new();
@@ -196,7 +196,7 @@ fn legend(summary: &Summary) -> String {
     text
 }
 
-/// Where the system answers requests, what comes back is a reply.
+/// If the system answers requests, a payload that comes back is a reply.
 fn shown<'a>(summary: &Summary, name: &'a str) -> &'a str {
     if name == "receipt" && summary.receipt_is_reply { "reply" } else { name }
 }
@@ -208,7 +208,7 @@ fn row(name: &str, described: &Described) -> Vec<String> {
     cells
 }
 
-/// The intervals below a row.
+/// The confidence intervals below a row.
 fn intervals(described: &Described) -> Vec<String> {
     let interval = |quantile| {
         let found = described.interval_ns(quantile);
@@ -240,7 +240,8 @@ fn verdict(summary: &Summary) -> String {
 /// Percentiles of the floor.
 const FLOOR: [f64; 4] = [0.5, 0.9, 0.99, 1.0];
 
-/// The least that this run could have shown. Only in the open loop is lateness a part of latencies.
+/// The floor: the lowest latencies that this run could have shown. Lateness is a part of latencies only in
+/// the open loop.
 fn floor(summary: &Summary) -> String {
     let Some(lateness) = summary.latency.get("lateness").filter(|_| summary.mode == Mode::OpenLoop) else {
         return String::new();

@@ -1,4 +1,4 @@
-//! The version, or the commit, of a system under test, as a command of the plan tells it.
+//! The version, or the commit, of a system under test, from a command of the plan.
 
 use std::io::Read as _;
 use std::process::{Command, Stdio};
@@ -9,15 +9,16 @@ use tailrace_cli::failure::{Failure, plain};
 
 use crate::verbs::secrets;
 
-/// How long the command may take. Kafka's, which starts a JVM, takes about two seconds.
+/// Timeout of the command. Kafka's, which starts a JVM, takes about two seconds.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Bytes of output that are looked at; a pipe holds as much, so that the command never waits for its reader.
+/// Bytes of output to read. A pipe holds as much, so the command never waits for its reader.
 const OUTPUT_BYTES_MAX: u64 = 65_536;
 
-/// The first line that the command prints, on standard output or else on standard error (as `java -version` does).
+/// The first line that the command prints, on standard output or else on standard error (like `java
+/// -version`).
 pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<String, Failure> {
     let shown = secrets::words(command).join(" ");
     let mut child = Command::new(&command[0])
