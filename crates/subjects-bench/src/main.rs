@@ -1,4 +1,4 @@
-//! The worker of `cargo xtask bench subjects`; it runs by itself, too:
+//! The worker of `cargo xtask bench subjects`; it can also be run by itself:
 //!
 //! ```text
 //! cargo build --release -p tailrace-subjects-bench

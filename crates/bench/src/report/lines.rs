@@ -22,7 +22,8 @@ pub(crate) enum Stroke {
 pub(crate) struct Line {
     /// Its label in the legend.
     pub label: String,
-    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the line.
+    /// Horizontal and vertical values. A value that is not finite, or 0 on a logarithmic axis, breaks the
+    /// line.
     pub points: Vec<(f64, f64)>,
     /// Index of its color; colors repeat after seven.
     pub colour: usize,

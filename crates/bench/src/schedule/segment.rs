@@ -94,7 +94,8 @@ impl Segment {
         numerator >= u128::from(index) * divisor
     }
 
-    /// N(t) as a fraction. The terms are arranged so that none is negative: t (2 a d + (b - a) t) = t (a (2 d - t) + b t).
+    /// N(t) as a fraction. The terms are arranged so that none is negative: t (2 a d + (b - a) t) = t (a (2 d
+    /// - t) + b t).
     fn twice(&self, t: u64) -> (u128, u128) {
         let (a, b) = (u128::from(self.from.in_kiloseconds()), u128::from(self.to.in_kiloseconds()));
         let (t, d) = (u128::from(t), u128::from(self.duration_ns.max(1)));

@@ -20,9 +20,7 @@ pub(crate) enum ClientError {
     TlsFile { flag: &'static str, path: PathBuf, reason: String },
     #[error("the connection to {address} ended: {reason}")]
     Closed { address: String, reason: String },
-    #[error(
-        "{address} answered {api} with an invalid response ({error}); is it a Kafka server?"
-    )]
+    #[error("{address} answered {api} with an invalid response ({error}); is it a Kafka server?")]
     Decode { address: String, api: &'static str, error: DecodeError },
     #[error("cannot write a {api} request: {error}")]
     Encode { api: &'static str, error: EncodeError },

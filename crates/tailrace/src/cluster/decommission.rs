@@ -47,7 +47,10 @@ pub(super) async fn run(
         }
         moved += waiting.len();
     }
-    note(&format!("node {} holds no replicas any more: stop it now, and it will be unregistered", arguments.node));
+    note(&format!(
+        "node {} holds no replicas any more: stop it now, and it will be unregistered",
+        arguments.node
+    ));
     loop {
         // The node was known before. If the controller does not know it, an earlier request unregistered it,
         // and its response was lost.

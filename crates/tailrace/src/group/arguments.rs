@@ -106,7 +106,8 @@ pub(super) struct ResetArguments {
     /// By this many offsets from the current one: 10, or -10
     #[arg(long, value_name = "N", group = "target", allow_negative_numbers = true)]
     pub(super) shift_by: Option<i64>,
-    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, milliseconds since 1970, or -1h for an hour ago
+    /// To the first record of this time or later: 2026-11-20T09:30:00Z, 2026-11-20, milliseconds since 1970,
+    /// or -1h for an hour ago
     #[arg(long, value_name = "TIME", group = "target", value_parser = parse_time, allow_hyphen_values = true)]
     pub(super) to_datetime: Option<i64>,
     /// To the first record that is at most this old: 90m, 7d

@@ -343,7 +343,10 @@ impl Sender {
             let what = if batch.is_run() || index == 0 {
                 format!("record {} was not stored {place}", first + index)
             } else {
-                format!("record {} of the batch that starts at record {first} was not stored {place}", index + 1)
+                format!(
+                    "record {} of the batch that starts at record {first} was not stored {place}",
+                    index + 1
+                )
             };
             let reason = error.batch_index_error_message.clone();
             return ClientError::refused(what, result.error_code, reason.or(result.error_message.clone()));

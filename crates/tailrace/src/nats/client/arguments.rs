@@ -23,8 +23,8 @@ const NATS_URL: &str = "NATS_URL";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectArguments {
-    /// Server to connect to, as HOST:PORT or nats://USER:PASSWORD@HOST:PORT; of several, the first that answers
-    /// [default: NATS_URL, or 127.0.0.1:4222]
+    /// Server to connect to, as HOST:PORT or nats://USER:PASSWORD@HOST:PORT; of several, the first that
+    /// answers [default: NATS_URL, or 127.0.0.1:4222]
     #[arg(
         short,
         long,
