@@ -9,7 +9,7 @@ use thiserror::Error;
 pub enum ScheduleError {
     /// Not a number of messages per second.
     #[error(
-        "'{text}' is no rate: expected messages per second, for instance 3000, 0.5, 250k or 1M, to three decimals"
+        "'{text}' is not a rate: expected messages per second, for instance 3000, 0.5, 250k or 1M, to three decimals"
     )]
     NoRate {
         /// The given text.
@@ -136,7 +136,7 @@ pub enum BenchError {
         expected: String,
     },
     /// No system of that name can be measured.
-    #[error("'{name}' is no system that can be measured: expected one of {known}")]
+    #[error("'{name}' is not a system that can be measured: expected one of {known}")]
     UnknownSystem {
         /// The given name.
         name: String,

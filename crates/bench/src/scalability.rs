@@ -38,7 +38,7 @@ pub(crate) enum ScalabilityError {
     },
     /// A load below 1, or a throughput that is not above 0.
     #[error(
-        "a load of {load} with a throughput of {throughput} is no observation: expected a load of 1 or more, and a throughput above 0"
+        "a load of {load} with a throughput of {throughput} is not an observation: expected a load of 1 or more, and a throughput above 0"
     )]
     NoObservation {
         /// The load.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! cargo build --release -p tailrace-subjects-bench
-//! target/release/subjects-bench table tailrace --count 1000000 --seconds 1      # one thread, a million patterns
-//! target/release/subjects-bench threads tailrace --threads 1,2,4 --writes 0,10  # 100,000 patterns
+//! target/release/subjects-bench table tailrace --count 1000000 --seconds 1     # one thread, 1M patterns
+//! target/release/subjects-bench threads tailrace --threads 1,2,4 --writes 0,10 # 100k patterns
 //! ```
 
 use std::process::ExitCode;

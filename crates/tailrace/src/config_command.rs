@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<ExitCode, Failure> {
         ConfigVerb::Check(settings) => {
             let (settings, _) = Settings::load(settings)?;
             if let Some(variable) = settings.unknown_variables.first() {
-                return Err(format!("{variable} is no setting of tailrace").into());
+                return Err(format!("{variable} is not a tailrace setting").into());
             }
             print("ok\n")?;
         }

@@ -175,7 +175,7 @@ impl Door {
         drop(place);
         match ended {
             Ok(()) => (self.log)(&format!("served {peer}")),
-            Err(error) => (self.log)(&format!("lost {peer}: {error}; its load was taken down")),
+            Err(error) => (self.log)(&format!("lost {peer}: {error}; its load was torn down")),
         }
     }
 }

@@ -41,7 +41,7 @@ pub enum RemoteError {
         seconds: u64,
     },
     /// The other end does not have the key, or there is a man in the middle.
-    #[error("{who} does not have the same key, or somebody stands in between")]
+    #[error("{who} does not have the same key, or there is a man in the middle")]
     WrongKey {
         /// Which end.
         who: &'static str,

@@ -88,7 +88,7 @@ pub(super) fn with_coordinator<T>(
     let binding = link.shake_hands(until)?;
     let proof = hear(&mut link, PROOF, until)?;
     if !key.proves(&proven(&binding, COORDINATOR), &proof) {
-        refuse(&mut link, "the coordinator's key is another one, or somebody stands in between");
+        refuse(&mut link, "the coordinator's key is a different one, or there is a man in the middle");
         return Err(RemoteError::WrongKey { who: "the coordinator" });
     }
     say(&mut link, PROOF, &key.sign(&proven(&binding, AGENT)))?;

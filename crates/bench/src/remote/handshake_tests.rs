@@ -42,7 +42,7 @@ fn the_right_key_and_version_are_let_in() {
 fn another_key_is_told_at_both_ends() {
     let (address, agent) = agent(key(1), Version::own());
     let told = coordinator(&address, &key(2), &Version::own()).unwrap_err().to_string();
-    assert!(told.contains("key is another one"), "{told}");
+    assert!(told.contains("key is a different one"), "{told}");
     let told = agent.join().unwrap().unwrap_err().to_string();
     assert!(told.contains("the coordinator does not have the same key"), "{told}");
 }
@@ -87,9 +87,9 @@ fn in_the_middle(upstream: String) -> String {
 fn nobody_can_stand_in_the_middle() {
     let (address, agent) = agent(key(1), Version::own());
     let told = coordinator(&in_the_middle(address), &key(1), &Version::own()).unwrap_err().to_string();
-    assert!(told.contains("somebody stands in between"), "{told}");
+    assert!(told.contains("there is a man in the middle"), "{told}");
     let told = agent.join().unwrap().unwrap_err().to_string();
-    assert!(told.contains("somebody stands in between"), "{told}");
+    assert!(told.contains("there is a man in the middle"), "{told}");
 }
 
 #[test]

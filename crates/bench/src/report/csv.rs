@@ -113,7 +113,7 @@ pub(crate) fn read_timeline(path: &str, text: &str) -> Result<Vec<TimelineRow>, 
     }
     let mut rows = Vec::new();
     for (number, line) in (2..).zip(lines) {
-        let row = parse(line).ok_or_else(|| wrong(format!("line {number} is no interval: '{line}'")))?;
+        let row = parse(line).ok_or_else(|| wrong(format!("line {number} is not an interval: '{line}'")))?;
         rows.push(row);
     }
     Ok(rows)
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(read_timeline("x", old).unwrap(), [expected]);
         for (text, words) in [
             ("hello\n", "first line"),
-            ("second,sent\nsoon,1\n", "line 2 is no interval: 'soon,1'"),
-            ("second,sent\n1,,,,,,,,,,,,,-1\n", "line 2 is no interval"),
+            ("second,sent\nsoon,1\n", "line 2 is not an interval: 'soon,1'"),
+            ("second,sent\n1,,,,,,,,,,,,,-1\n", "line 2 is not an interval"),
         ] {
             let error = read_timeline("x.csv", text).unwrap_err().to_string();
             assert!(error.starts_with("x.csv: ") && error.contains(words), "{error}");

@@ -74,8 +74,8 @@ fn explanation(series: &Series, name: &str) -> &'static str {
         "held" => {
             "how long messages waited that found no room: too many were in flight, or the client took no more"
         }
-        _ if name.ends_with("-error") => "how long those had waited that ended with an error",
-        _ if name.ends_with("-timeout") => "how long those had waited that were given up",
+        _ if name.ends_with("-error") => "how long messages had waited that ended with an error",
+        _ if name.ends_with("-timeout") => "how long messages had waited that timed out",
         _ => "",
     }
 }

@@ -91,7 +91,8 @@ impl Resources {
         }
         let mut resources = Self::default();
         for (number, line) in (2..).zip(lines) {
-            let parsed = parse(line).ok_or_else(|| wrong(format!("line {number} is no sample: '{line}'")))?;
+            let parsed =
+                parse(line).ok_or_else(|| wrong(format!("line {number} is not a sample: '{line}'")))?;
             match parsed {
                 ("generator", sample) => resources.generator.push(sample),
                 ("server", sample) => resources.server.push(sample),
@@ -153,8 +154,8 @@ mod tests {
         let good = resources().csv();
         for (text, words) in [
             (good.replace("second,process", "time,process"), "first line"),
-            (format!("{good}1,server,1\n"), "line 10 is no sample"),
-            (good.replace("0.000,server,0.00", "0.000,server,NaN"), "line 3 is no sample"),
+            (format!("{good}1,server,1\n"), "line 10 is not a sample"),
+            (good.replace("0.000,server,0.00", "0.000,server,NaN"), "line 3 is not a sample"),
             (good.replace("0.000,server", "0.000,client"), "line 3 is of 'client'"),
         ] {
             let error = Resources::read("x.csv", &text).unwrap_err().to_string();

@@ -56,7 +56,7 @@ const COLUMNS: [Column; 17] = [
     },
     Column {
         name: "reconnections",
-        meaning: "how often they were made again",
+        meaning: "how often they were reconnected",
         always: true,
         value: |round| round.count("reconnected"),
     },

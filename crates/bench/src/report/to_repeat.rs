@@ -127,7 +127,7 @@ fn breaks(result: &Value) -> String {
     if broken > BREAKS_SHOWN as u64 {
         let _ = write!(listed, "; and {} times more", broken - BREAKS_SHOWN as u64);
     }
-    format!("{broken} times broken, {back} times made again: {listed}")
+    format!("{broken} times broken, {back} times reconnected: {listed}")
 }
 
 #[cfg(test)]
@@ -154,7 +154,7 @@ mod tests {
         let text = table(&section);
         for words in [
             "<th>a&lt;b</th>",
-            "2 times broken, 1 times made again: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
+            "2 times broken, 1 times reconnected: at 3.000 s, connection 0: it &lt;closed&gt;, back at 3.105 s; \
              at 9.000 s, connection 1: it left, not back; none</td>",
             "<tr><td>version, as the system says</td><td>7.0.15; 7.2.0</td>",
             "<td>not known; --rate=1 --size=2</td>",

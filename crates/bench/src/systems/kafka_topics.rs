@@ -102,7 +102,7 @@ pub(super) fn leader(broker: &mut Broker, topic: &str) -> Result<String, Request
         ..MetadataRequest::default()
     };
     until_settled(broker, topic, |broker| {
-        let answer = broker.ask(&request, "telling who leads a topic")?;
+        let answer = broker.ask(&request, "reporting a topic's leader")?;
         Ok(led_by(&answer))
     })
 }

@@ -45,7 +45,7 @@ impl Login {
             ((None, None), [Some(token), None, None]) => Proof::Token(token),
             ((None, None), [None, Some(seed), None]) => match UserKey::from_seed(&seed) {
                 Some(key) => Proof::Key(key),
-                None => return unsupported("nkey is no seed of a user: expected SU and 56 letters more"),
+                None => return unsupported("nkey is not a user's seed: expected SU and 56 letters more"),
             },
             ((None, None), [None, None, Some(text)]) => {
                 let found = credentials(&text);
@@ -124,7 +124,7 @@ mod tests {
         for (values, expected) in [
             (&[("user", "a")][..], "user and password go together"),
             (&[("token", "a"), ("nkey", SEED)], "expected one of user and password, token, nkey, creds"),
-            (&[("nkey", "SUAC")], "nkey is no seed of a user"),
+            (&[("nkey", "SUAC")], "nkey is not a user's seed"),
             (&[("creds", "x")], "creds holds no JWT"),
             (&[("tls-first", "true")], "tls-first goes with tls-ca"),
             (&[("tls", "unchecked"), ("tls-first", "maybe")], "tls-first=maybe"),

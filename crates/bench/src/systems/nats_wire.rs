@@ -59,7 +59,7 @@ fn message<'a>(
     }
     let Some(body) = data.get(begin..begin + total + 2) else { return Ok(None) };
     if !body.ends_with(b"\r\n") {
-        return Err("a line end behind the payload");
+        return Err("a line end after the payload");
     }
     let status = body[..head].strip_prefix(b"NATS/1.0 ").and_then(|rest| rest.get(..3));
     let payload = &body[head..total];

@@ -72,7 +72,7 @@ impl Protocol for ScalabilityProtocols {
                 Message { id, payload }
             }
             Role::Pull | Role::Subscribe => Message { id: 0, payload: body },
-            Role::Push | Role::Publish => return Err("nothing for who only sends"),
+            Role::Push | Role::Publish => return Err("nothing for an end that only sends"),
         };
         Ok(Some((Some(message), used)))
     }

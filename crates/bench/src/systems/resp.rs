@@ -51,7 +51,7 @@ fn value(data: &[u8], depth: u32) -> Result<Option<(Value<'_>, usize)>, &'static
 fn bulk<'a>(data: &'a [u8], length: &[u8], used: usize) -> Result<Option<(Value<'a>, usize)>, &'static str> {
     let Some(length) = count(length)? else { return Ok(Some((Value::Null, used))) };
     let Some(bytes) = data.get(used..used + length + 2) else { return Ok(None) };
-    let bytes = bytes.strip_suffix(b"\r\n").ok_or("a line end behind a bulk string")?;
+    let bytes = bytes.strip_suffix(b"\r\n").ok_or("a line end after a bulk string")?;
     Ok(Some((Value::Bulk(bytes), used + length + 2)))
 }
 

@@ -39,7 +39,7 @@ impl Settings {
         match self.values.into_keys().next() {
             None => Ok(()),
             Some(key) => {
-                Err(RequesterError::Unsupported(format!("'{key}' is no setting of the system {system}")))
+                Err(RequesterError::Unsupported(format!("'{key}' is not a setting of the system {system}")))
             }
         }
     }

@@ -156,7 +156,7 @@ fn parse(data: &[u8]) -> Result<Option<(Frame<'_>, usize)>, &'static str> {
     match data.get(end) {
         None => Ok(None),
         Some(0) => Ok(Some((Frame { command, receipt, server, message, body: &data[at..end] }, end + 1))),
-        Some(_) => Err("a zero behind the body"),
+        Some(_) => Err("a zero after the body"),
     }
 }
 

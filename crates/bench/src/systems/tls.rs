@@ -39,7 +39,7 @@ impl Tls {
             Some("unchecked") => true,
             Some(other) => {
                 return unsupported(format!(
-                    "tls={other} is unknown: expected tls-ca=FILE, or tls=unchecked to trust whoever answers"
+                    "tls={other} is unknown: expected tls-ca=FILE, or tls=unchecked to trust any server"
                 ));
             }
         };
@@ -131,7 +131,7 @@ fn certificates(setting: &str, file: &str) -> Result<Vec<CertificateDer<'static>
 
 fn server_name(name: &str) -> Result<ServerName<'static>, RequesterError> {
     ServerName::try_from(name.to_owned())
-        .map_err(|error| RequesterError::Unsupported(format!("'{name}' is no name of a server: {error}")))
+        .map_err(|error| RequesterError::Unsupported(format!("'{name}' is not a server name: {error}")))
 }
 
 fn unusable(setting: &str, file: &str, reason: &dyn std::fmt::Display) -> RequesterError {
@@ -160,7 +160,7 @@ mod tests {
             (&[("tls", "unchecked"), ("tls-ca", "x")], "exclude each other"),
             (&[("tls-name", "x")], "go with tls-ca"),
             (&[("tls", "unchecked"), ("tls-cert", "x")], "tls-cert and tls-key go together"),
-            (&[("tls", "unchecked"), ("tls-name", "not a name")], "'not a name' is no name of a server"),
+            (&[("tls", "unchecked"), ("tls-name", "not a name")], "'not a name' is not a server name"),
             (&[("tls-ca", "/nowhere")], "tls-ca: cannot use /nowhere: "),
             (&[("tls-ca", "/dev/null")], "there is no certificate in it"),
             (

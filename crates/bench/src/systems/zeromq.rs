@@ -176,7 +176,7 @@ impl Protocol for Zmtp {
             Role::Publish if flags & MORE == 0 && matches!(body.first(), Some(0 | 1)) => {
                 Ok(Some((None, used)))
             }
-            Role::Push | Role::Publish => Err("nothing for who only sends"),
+            Role::Push | Role::Publish => Err("nothing for an end that only sends"),
             _ => Err("a message of one part"),
         }
     }

@@ -14,7 +14,7 @@ use crate::remote::{Agent, AgentOptions, Key};
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Prints a line that begins with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM. \
+    after_help = "Prints a line that starts with `ready` when it listens, and serves one coordinator at a time until Ctrl-C or SIGTERM. \
     Coordinator and agents prove to each other that they have the same key. A holder of the key can generate load from this machine \
     against any address that it can reach.\n\n\
     Examples:\n  \

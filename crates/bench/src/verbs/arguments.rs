@@ -26,17 +26,17 @@ use crate::version::Told;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Latency counts from the moment a message was due, not from when it was sent: a system that stalls is charged \
-    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages carries them, and \
+    for every message that should have been sent meanwhile. Percentiles go to six nines, as far as the number of messages tells them, and \
     to the exact maximum.\n\n\
     Examples:\n  \
     tailrace bench run --system tcp-echo --rate 3000\n  \
     tailrace bench run --system nats --rate 20k --size 1KiB --connections 25 --threads 2\n  \
     tailrace bench run --system jetstream --set storage=file --schedule poisson --out results/js-1\n  \
     tailrace bench run --system redis --steps 1k:10s,5k:10s,0:2s,5k:10s\n\n\
-    Status 1: the run, or a round of the plan, is invalid (the reason is told), a connection was broken at its end, or an agent was \
+    Status 1: the run, or a round of the plan, is invalid (the reason is printed), a connection was broken at its end, or an agent was \
     lost.\n\n\
     Status 3: nothing was measured, because all messages were sent within the warm-up.\n\n\
-    docs/benchmarking.md says how to measure, how to read the result, what a plan looks like, and what is not built yet."
+    docs/benchmarking.md explains how to measure, how to read the result, what a plan looks like, and what is not built yet."
 )]
 pub(crate) struct RunArguments {
     /// A plan of several runs, one after the other; combine it only with --out, -o, -q, --progress and the
@@ -351,7 +351,7 @@ fn parse_steps(text: &str) -> Result<Vec<Segment>, Failure> {
         .map(|step| {
             let (rate, time) = step
                 .split_once(':')
-                .ok_or_else(|| format!("'{step}' is no step: expected RATE:TIME, for instance 1k:10s"))?;
+                .ok_or_else(|| format!("'{step}' is not a step: expected RATE:TIME, for instance 1k:10s"))?;
             let rate: Rate = rate.parse()?;
             Ok(Segment::new(rate, rate, nanoseconds(parse_duration(time)?))?)
         })

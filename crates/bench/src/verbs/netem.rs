@@ -75,7 +75,8 @@ fn percent(text: &str) -> Result<String, Failure> {
     match number.filter(|number| (0.0..=100.0).contains(number)) {
         Some(number) => Ok(format!("{number}%")),
         None => {
-            Err(format!("netem: '{text}' is no share: expected for instance 0.5%, from 0% to 100%").into())
+            Err(format!("netem: '{text}' is not a percentage: expected for instance 0.5%, from 0% to 100%")
+                .into())
         }
     }
 }
@@ -111,9 +112,9 @@ mod tests {
     fn what_tc_could_not_do_is_refused() {
         for (text, expected) in [
             ("loss", "'loss': expected KEY=VALUE"),
-            ("loss=1", "'1' is no share"),
-            ("loss=101%", "'101%' is no share"),
-            ("loss=NaN%", "'NaN%' is no share"),
+            ("loss=1", "'1' is not a percentage"),
+            ("loss=101%", "'101%' is not a percentage"),
+            ("loss=NaN%", "'NaN%' is not a percentage"),
             ("rain=1%", "'rain' is unknown"),
             ("delay=soon", "soon"),
             ("delay=10", "'10' has no unit"),

@@ -21,10 +21,10 @@ const HORIZON: Duration = Duration::from_secs(7 * 86_400);
 #[command(after_help = "Trouble is a list of KEY=VALUE:\n  \
     latency=5ms          added to everything\n  \
     jitter=2ms           up to this much more, at random\n  \
-    bandwidth=10MiB      so much per second\n  \
+    bandwidth=10MiB      this much per second\n  \
     stall=10s:2s         from second 10 on nothing passes for 2 s, then everything; may be repeated\n  \
-    stalls=30s:500ms     stalls of 500 ms at random, 30 s apart in the mean\n\
-\nNumbers need a unit: ms, s, m, h; B, KiB, MiB, GiB. A stall in one direction is a one-way cut. Times count from the line that begins \
+    stalls=30s:500ms     stalls of 500 ms at random, 30 s apart on average\n\
+\nNumbers need a unit: ms, s, m, h; B, KiB, MiB, GiB. A stall in one direction is a one-way cut. Times count from the line that starts \
     with `ready`. The same seed makes the same trouble.\n\n\
     Example:\n  \
     tailrace bench proxy --to 127.0.0.1:4222 --both latency=1ms --to-client stall=10s:2s")]
@@ -120,8 +120,9 @@ pub(super) fn run(arguments: &ProxyArguments) -> Result<ExitCode, Failure> {
 /// Adds the trouble in `text`.
 fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
     for part in text.split(',') {
-        let (key, value) =
-            part.split_once('=').ok_or_else(|| format!("'{part}' is no trouble: expected KEY=VALUE"))?;
+        let (key, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("'{part}' is not a kind of trouble: expected KEY=VALUE"))?;
         match key {
             "latency" => trouble.latency += duration_with_unit(value)?,
             "jitter" => trouble.jitter += duration_with_unit(value)?,
@@ -136,7 +137,7 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
             }
             _ => {
                 let known = "latency, jitter, bandwidth, stall or stalls";
-                return Err(format!("'{key}' is no trouble: expected {known}").into());
+                return Err(format!("'{key}' is not a kind of trouble: expected {known}").into());
             }
         }
     }
@@ -146,7 +147,7 @@ fn add(trouble: &mut Trouble, text: &str, seed: u64) -> Result<(), Failure> {
 fn pair(value: &str) -> Result<(Duration, Duration), Failure> {
     let (first, second) = value
         .split_once(':')
-        .ok_or_else(|| format!("'{value}' is no pair of times: expected for instance 10s:2s"))?;
+        .ok_or_else(|| format!("'{value}' is not a pair of times: expected for instance 10s:2s"))?;
     Ok((duration_with_unit(first)?, duration_with_unit(second)?))
 }
 

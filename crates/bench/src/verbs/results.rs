@@ -26,7 +26,7 @@ pub(super) fn load(folder: &Path, depth: u32) -> Result<Vec<Value>, Failure> {
     for path in files {
         let bytes = std::fs::read(&path).map_err(|error| wrong(&path, &error))?;
         let run: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| format!("{} is no result: {error}", path.display()))?;
+            .map_err(|error| format!("{} is not a result: {error}", path.display()))?;
         let verdict = Verdict::of_result(&run);
         if matches!(
             verdict.kind(),

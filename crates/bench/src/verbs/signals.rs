@@ -106,7 +106,7 @@ impl Signals {
     /// Ends the thread. Returns what was done, and when.
     pub(super) fn finish(mut self) -> Vec<Done> {
         self.stop.store(true, Ordering::Relaxed);
-        let lost = || vec![Done::not_made("no signal could be sent: no thread was to be had".to_owned())];
+        let lost = || vec![Done::not_made("no signal could be sent: cannot start a thread".to_owned())];
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_else(lost)
     }
 }

@@ -130,7 +130,7 @@ fn breaks(summary: &Summary) -> String {
         messages => format!("; {messages} messages in flight at a break were delivered afterwards"),
     };
     let (broke, back) = (counts.broken_connections, counts.reconnected);
-    let mut text = format!("connections: {broke} times broken, {back} times made again{later}\n");
+    let mut text = format!("connections: {broke} times broken, {back} times reconnected{later}\n");
     for found in summary.breaks.iter().take(BREAKS_SHOWN) {
         text.push_str(&format!("  {}\n", broken(found)));
     }
@@ -172,7 +172,7 @@ fn legend(summary: &Summary) -> String {
     let all = || summary.latency.values().chain(summary.corrected.values());
     let mut text = String::new();
     if all().any(|described| !described.intervals_ns.is_empty()) {
-        text.push_str("95 %: between these the true percentile lies with 95 %, as far as the number of messages tells it\n");
+        text.push_str("95 %: an interval that contains the true percentile with 95 % confidence, as far as the number of messages tells it\n");
     }
     let too_few = all().flat_map(|described| &described.untold).filter_map(|(name, untold)| match untold {
         Untold::TooFew { needed } => Some((*needed, name.parse().unwrap_or_default())),

@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 #[derive(Debug, Args)]
 #[command(
     after_help = "X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)), fitted to throughput by least squares; each run is one observation. \
-    Runs of one system that differ in their load only, at four different loads or more; six and more tell something.\n\n\
+    The runs must be of one system and differ only in their load, at four different loads or more; six or more give a useful fit.\n\n\
     Examples:\n  \
     tailrace bench run docs/benchmarks/plans/scalability.toml --out results\n  \
     tailrace bench usl results/nats --svg usl.svg\n  \

@@ -14,7 +14,7 @@ fn wrong_targets_are_named() {
     let mut with_setting = target("nats", None);
     with_setting.settings = settings(&[("colour", "red")]);
     let text = systems::open(&with_setting).err().unwrap().to_string();
-    assert_eq!(text, "'colour' is no setting of the system nats");
+    assert_eq!(text, "'colour' is not a setting of the system nats");
 }
 
 #[test]

@@ -128,7 +128,7 @@ mod modelled {
         pub(crate) fn is_reached(&self, guard: &Guard) {
             self.is_used();
             let before = guard.0 < self.retired.get();
-            assert!(std::thread::panicking() || before, "retired memory is reached by who pinned later");
+            assert!(std::thread::panicking() || before, "retired memory is reached by a later guard");
         }
 
         pub(crate) fn is_used(&self) {

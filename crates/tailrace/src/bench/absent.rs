@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: BenchArguments) -> Result<ExitCode, Failure> {
         speak_json();
     }
     Err(usage(
-        "this tailrace was built without bench: a build has it unless it is made with --no-default-features; \
+        "this tailrace was built without bench; a build has it unless --no-default-features leaves it out, and \
          --features bench adds it",
     ))
 }

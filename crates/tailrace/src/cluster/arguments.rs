@@ -46,9 +46,9 @@ pub(super) enum ClusterVerb {
     Scrub(ScrubArguments),
     /// Show the damage in a topic while its nodes run, and give up the records that no replica has any more.
     #[command(
-        after_help = "Bytes that are put back in their place are served again within seconds, without this. A copy is restored with \
-        `tailrace log repair`, while the node is stopped. What is given up loses its records and keeps its offsets; the bytes that lay \
-        there are kept in a file beside. Exit status 1 if something stays damaged.\n\nExamples:\n  \
+        after_help = "Bytes that are put back in place are served again within seconds, without this command. `tailrace log repair` \
+        restores them from a copy while the node is stopped. Giving up loses the records and keeps their offsets; the damaged \
+        bytes are kept in a separate file. Exit status 1 if some damage stays.\n\nExamples:\n  \
         tailrace cluster repair --topic orders\n  tailrace cluster repair --topic orders --give-up --execute"
     )]
     Repair(RepairArguments),

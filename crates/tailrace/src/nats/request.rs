@@ -142,7 +142,7 @@ impl Question<'_> {
     fn take(&mut self, incoming: Incoming) -> Result<(), Failure> {
         match incoming {
             Incoming::Message(answer) if answer.says_no_responders() => {
-                Err(format!("nobody listens to '{}'", self.arguments.subject).into())
+                Err(format!("there are no responders for '{}'", self.arguments.subject).into())
             }
             Incoming::Message(answer) => {
                 self.printer.print(&answer)?;

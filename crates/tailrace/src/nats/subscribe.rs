@@ -24,8 +24,8 @@ const DRAIN: Duration = Duration::from_secs(1);
     tailrace sub 'orders.*.new' 'returns.>' --queue workers --raw\n  \
     tailrace sub 'metrics.>' -o json | jq .payload\n  \
     tailrace sub answer --count 1 --wait 10s --raw\n\n\
-    It shows what is published while it runs, until Ctrl-C, and connects again when the connection breaks; what is \
-    published meanwhile is not seen. Topics keep what they capture: see `tailrace consume`.")]
+    It shows messages that are published while it runs, until Ctrl-C. If the connection breaks it reconnects, and \
+    misses what is published meanwhile. Topics store what they capture: see `tailrace consume`.")]
 pub(crate) struct SubscribeArguments {
     /// Subjects to subscribe to, such as 'orders.>'
     #[arg(value_name = "SUBJECT", required = true, value_parser = subject::pattern)]

@@ -19,17 +19,17 @@ pub(super) enum LogVerb {
     Dump(DumpArguments),
     /// Check every segment and report damage; exit status 1 if there is any.
     #[command(
-        after_help = "What the next start of the server puts right by itself (a tail that was being written when \
-        the server was killed, an index that is missing) is mentioned, but is no damage.\n\n\
+        after_help = "Problems that the next start of the server repairs by itself (a tail that was being written when \
+        the server was killed, a missing index) are mentioned, but are not damage.\n\n\
         Examples:\n  tailrace log verify tailrace-data\n  tailrace log verify tailrace-data/orders-0 -o json"
     )]
     Verify(VerifyArguments),
     /// Show how a damaged data folder can be repaired, and do it with --execute; exit status 1 if some damage
     /// stays.
     #[command(
-        after_help = "What can be derived is written again: indexes, headers, partition.meta, a checkpoint. Damaged records are \
-        restored from a copy (--from), or given up (--give-up): offsets stay, and the bytes that lay there are kept in a file \
-        beside. Without --execute nothing is changed. The server that uses the folder must be stopped.\n\n\
+        after_help = "Derived data is written again: indexes, headers, partition.meta, a checkpoint. Damaged records are \
+        restored from a copy (--from), or given up (--give-up): their offsets stay, and the damaged bytes are kept in a \
+        separate file. Without --execute nothing is changed. The server that uses the folder must be stopped.\n\n\
         Examples:\n  tailrace log repair tailrace-data\n  \
         tailrace log repair tailrace-data --from /backup/tailrace-data --execute\n  \
         tailrace log repair tailrace-data/orders-0 --give-up --execute"

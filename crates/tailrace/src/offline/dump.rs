@@ -42,7 +42,7 @@ fn segments_or_folders(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         match metadata.is_dir() {
             true => found.extend(partitions(path)?),
             false if path.extension().is_some_and(|extension| extension == "log") => found.push(path.clone()),
-            false => return Err(format!("{} is no .log file and no folder", path.display()).into()),
+            false => return Err(format!("{} is neither a .log file nor a folder", path.display()).into()),
         }
     }
     Ok(found)

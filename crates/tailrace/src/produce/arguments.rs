@@ -23,7 +23,7 @@ const PROGRESS_BYTES_MIN: u64 = 16 << 20;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each line is a record, without its line end; an empty line is a record with an empty value, and a last line \
-    needs no line end. With --key-separator, what stands before its first occurrence is the key; a line without it \
+    needs no line end. With --key-separator, the text before its first occurrence is the key; a line without it \
     has no key. Records with a key go to the partition where Kafka's Java client puts them (murmur2); those without \
     go to one partition per batch, in turn.\n\n\
     Examples:\n  \
@@ -32,7 +32,7 @@ const PROGRESS_BYTES_MIN: u64 = 16 << 20;
     tail -f app.log | tailrace produce logs -H host=web1\n  \
     tailrace produce images --files *.png\n\n\
     The records are acknowledged when the command ends with status 0. With --acks all, the default, a batch that \
-    had to be sent again is stored once and in order; with 0 or 1 it may be stored twice or out of order."
+    had to be retried is stored once and in order; with 0 or 1 it may be stored twice or out of order."
 )]
 pub(crate) struct ProduceArguments {
     /// The topic; created if the server's auto.create.topics.enable allows it

@@ -24,9 +24,9 @@ pub(super) enum TxnVerb {
     Describe(DescribeArguments),
     /// Abort a hanging transaction.
     #[command(
-        after_help = "By transactional id the coordinator aborts what is open and fences the producer off, as a new \
-        producer of that id would. In one partition a marker is written whatever the coordinator says: for transactions \
-        that hold readers up and that no coordinator knows.\n\nExamples:\n  \
+        after_help = "With a transactional id, the coordinator aborts the open transaction and fences its producer, as a new \
+        producer with that id would. With a topic and a partition, an abort marker is written there without asking the \
+        coordinator: for transactions that block readers and that no coordinator knows.\n\nExamples:\n  \
         tailrace txn abort --transactional-id orders-1\n  \
         tailrace txn abort --topic orders --partition 3 --start-offset 4711"
     )]

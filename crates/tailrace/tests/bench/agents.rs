@@ -377,7 +377,7 @@ fn a_coordinator_that_is_killed_leaves_no_load_behind() {
     assert!(counts["received"] == due(&[0, 1, 2, 3]) && counts["lost"] == 0, "{counts}");
     let (status, said) = agent.end();
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("lost 127.0.0.1") && said.contains("its load was taken down"), "{said}");
+    assert!(said.contains("lost 127.0.0.1") && said.contains("its load was torn down"), "{said}");
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn wrong_keys_and_wrong_runs_are_named() {
     let other = Workshop::new();
     let said = failure(&other.run(&[&agent], &system), 1);
     assert!(
-        said.contains(&format!("agent {}: ", agent.address)) && said.contains("key is another one"),
+        said.contains(&format!("agent {}: ", agent.address)) && said.contains("key is a different one"),
         "{said}"
     );
     for (more, words) in [

@@ -107,8 +107,8 @@ fn messages_that_end_within_the_warm_up_are_no_fault_of_the_generator() {
 fn wrong_options_are_named() {
     for (more, words) in [
         (&["--system", "noop", "--size", "10"][..], "size is 10: expected 24 to"),
-        (&["--system", "noop", "--steps", "1000"], "'1000' is no step"),
-        (&["--system", "noop", "--set", "a=b"], "'a' is no setting of the system noop"),
+        (&["--system", "noop", "--steps", "1000"], "'1000' is not a step"),
+        (&["--system", "noop", "--set", "a=b"], "'a' is not a setting of the system noop"),
         (&["--system", "nats", "--address", "127.0.0.1:1"], "cannot connect to 127.0.0.1:1"),
         (&["plan.toml"], "cannot read plan.toml"),
         (&["--system", "noop", "--out", "x", "--server-pid", "4194305"], "there is no process 4194305"),
@@ -120,7 +120,7 @@ fn wrong_options_are_named() {
     let text = failure(&bench_run(&["--system", "pigeon"]), 2);
     assert!(text.contains("'pigeon'") && text.contains("there are noop, "), "{text}");
     let text = failure(&run(&["bench", "proxy", "--to", "127.0.0.1:1", "--both", "rain=1s"]), 1);
-    assert!(text.contains("'rain' is no trouble"), "{text}");
+    assert!(text.contains("'rain' is not a kind of trouble"), "{text}");
 }
 
 /// The names and contents of all files in a folder.
@@ -158,7 +158,7 @@ fn secrets_stay_out_of_results_reports_and_messages() {
     for (name, system, version, expected) in [
         ("works", tcp, "sh", "p99"),
         ("answers", stomp, "sh", "answered wrongly"),
-        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' told no version"),
+        ("version", tcp, "false", "'false -c echo 7 --key=*** --token ***' reported no version"),
     ] {
         std::fs::write(&plan, text.replace("SYSTEM", system).replace("VERSION", version)).unwrap();
         let out = dir.path().join(name);
@@ -466,7 +466,7 @@ fn a_killed_server_is_started_again_within_the_run() {
     let page = dir.path().join("report.html");
     success(run(&["bench", "report", out.to_str().unwrap(), "--html", page.to_str().unwrap()]));
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("1 times broken, 1 times made again: at 0.5"), "{page}");
+    assert!(page.contains("1 times broken, 1 times reconnected: at 0.5"), "{page}");
 }
 
 #[test]

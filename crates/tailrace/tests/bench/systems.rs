@@ -93,7 +93,7 @@ fn what_cannot_be_cleaned_is_said() {
         (&["noop"][..], 1, "runs leave nothing on the system noop"),
         (&["pigeon"], 2, "'pigeon'"),
         (&["kafka", "--address", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1"),
-        (&["kafka", "--set", "colour=red"], 1, "'colour' is no setting of the system kafka"),
+        (&["kafka", "--set", "colour=red"], 1, "'colour' is not a setting of the system kafka"),
         (
             &["rabbitmq", "--address", "127.0.0.1:1", "--set", "management=127.0.0.1:1"],
             1,

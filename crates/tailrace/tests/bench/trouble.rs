@@ -365,7 +365,7 @@ fn packets_are_lost_on_purpose_or_the_run_says_why_not() {
     );
     // Nothing is left, neither of this run nor of the dead one.
     if made {
-        assert!(text.contains(&format!("left behind: {stale}")), "{text}");
+        assert!(text.contains(&format!("leftovers of a killed run: {stale}")), "{text}");
         let left = String::from_utf8(ip(&["netns", "list"]).unwrap().stdout).unwrap();
         assert!(!left.contains(stale) && !left.contains(&format!("tailrace-bench-{pid}-")), "{left}");
         assert!(ip(&["link", "show", &format!("tb{pid:x}h")]).is_none());

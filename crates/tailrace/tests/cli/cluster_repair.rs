@@ -396,7 +396,7 @@ fn a_node_is_emptied_and_forgotten() {
     // A factor above the number of nodes fails with a clear error.
     let grow = ["cluster", "reassign", "--topic", "t", "--replication-factor", "3"];
     let error = crate::support::failure(&nodes[&1].server.run(&grow), 1);
-    assert!(error.contains("3 replicas need as many nodes, and 2 are there"), "{error}");
+    assert!(error.contains("3 replicas need as many nodes, and there are 2"), "{error}");
     let fewer = ["cluster", "reassign", "--topic", "t", "--replication-factor", "1", "--wait", "1m"];
     assert!(nodes[&1].server.output(&fewer).ends_with("done\n"));
     assert_all_there(&nodes[&2], "t", &text);

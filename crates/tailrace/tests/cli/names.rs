@@ -78,7 +78,7 @@ const ROWS: &[Row] = &[
     ("pub", &["--template", "a.{{Nope}}", "x"], 2, "unknown {{nope}}"),
     ("sub", &["nope", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("sub", &["nope", "--nkey", "{dir}/nope"], 1, MISSING),
-    ("request", &["nope", "x"], 1, "nobody listens to 'nope'"),
+    ("request", &["nope", "x"], 1, "there are no responders for 'nope'"),
     ("reply", &["nope", "x", "--user", "nope", "--password", "x"], 1, "Authorization Violation"),
     ("top", &["--once", "--monitor", "{closed}"], 1, "from {closed}"),
     ("top", &["--once", "--sort", "nope"], 2, "possible values: rate"),
@@ -95,7 +95,7 @@ const ROWS: &[Row] = &[
 /// Rows of the feature `bench`.
 const ROWS_OF_BENCH: &[Row] = &[
     ("bench run", &["--system", "nope"], 2, "there are noop, "),
-    ("bench run", &["--system", "redis", "--set", "nope=1"], 1, "'nope' is no setting"),
+    ("bench run", &["--system", "redis", "--set", "nope=1"], 1, "'nope' is not a setting"),
     ("bench run", &["{dir}/nope.toml", "--out", "{dir}/out"], 1, MISSING),
     ("bench run", &["--system", "nats", "--address", "{closed}"], 1, "cannot connect to {closed}"),
     ("bench agent", &["--listen", "127.0.0.1:0", "--key-file", "{dir}/nope"], 1, "key file {dir}/nope: "),
@@ -103,11 +103,11 @@ const ROWS_OF_BENCH: &[Row] = &[
     ("bench compare", &["{dir}/nope", "{dir}/nope"], 1, MISSING),
     ("bench usl", &["{dir}/nope"], 1, MISSING),
     ("bench report", &["{dir}/nope"], 1, MISSING),
-    ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is no trouble"),
+    ("bench proxy", &["--to", "127.0.0.1:1", "--both", "nope=1"], 1, "'nope' is not a kind of trouble"),
     ("bench clean", &["nope"], 2, "there are noop, "),
     ("bench clean", &["noop"], 1, "runs leave nothing on the system noop"),
     ("bench clean", &["kafka", "--address", "{closed}"], 1, "cannot connect to {closed}"),
-    ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is no setting"),
+    ("bench clean", &["jetstream", "--set", "nope=1"], 1, "'nope' is not a setting"),
     ("bench systems", &["nope"], 2, "unexpected argument 'nope'"),
 ];
 

@@ -117,7 +117,7 @@ fn tls_that_is_asked_for_is_never_left_out() {
     let server = Server::start(&folder.path().join("data"), &[]);
     let ca = folder.path().join("ca.pem").display().to_string();
     let error = failure(&server.nats(&["pub", "a", "x", "--tls-ca", &ca], b""), 1);
-    assert!(error.contains("the server does not speak it"), "{error}");
+    assert!(error.contains("the server does not support it"), "{error}");
     // Nor if its file does not exist.
     let missing = ["--tls-ca", "/nope"];
     for output in [

@@ -61,7 +61,7 @@ impl PlannedSystem {
             Some(command) => {
                 let ready = raw.ready.or_else(|| raw.address.clone()).ok_or_else(|| {
                     format!(
-                        "system {name}: start needs an address, or ready, to see when the server is there"
+                        "system {name}: start needs an address, or ready, to know when the server is ready"
                     )
                 })?;
                 Some(ServerPlan { command, ready, patience })
@@ -77,7 +77,9 @@ impl PlannedSystem {
 pub(super) fn check_name(name: &str) -> Result<(), Failure> {
     let legal = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(legal) {
-        return Err(format!("'{name}' is no name: expected letters, digits, '-', '_' and '.'").into());
+        return Err(
+            format!("'{name}' is not a valid name: expected letters, digits, '-', '_' and '.'").into()
+        );
     }
     Ok(())
 }

@@ -211,7 +211,7 @@ impl TroublePlan {
     pub(super) fn surround(&self, allowed: bool) -> Result<Surroundings, Failure> {
         let Some(netem) = &self.netem else { return Ok(Surroundings::default()) };
         for name in namespace::remove_stale(&mut Machine) {
-            note(&format!("removed what a run that was killed left behind: {name}"));
+            note(&format!("removed leftovers of a killed run: {name}"));
         }
         match Namespace::make(&namespace::words(&netem.to_server), &namespace::words(&netem.to_client)) {
             Ok(space) => {

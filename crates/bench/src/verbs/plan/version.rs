@@ -38,13 +38,13 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
                 if stop.load(Ordering::Relaxed) {
                     return Err(format!("interrupted while '{shown}' was to tell the {what}").into());
                 }
-                return Err(format!("'{shown}' told no {what} within {COMMAND_TIMEOUT:?}").into());
+                return Err(format!("'{shown}' reported no {what} within {COMMAND_TIMEOUT:?}").into());
             }
             _ => std::thread::sleep(POLL_INTERVAL),
         }
     };
     if !status.success() {
-        return Err(format!("'{shown}' told no {what}: it ended with {status}").into());
+        return Err(format!("'{shown}' reported no {what}: it ended with {status}").into());
     }
     let mut bytes = Vec::new();
     if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
@@ -54,7 +54,7 @@ pub(super) fn ask(what: &str, command: &[String], stop: &AtomicBool) -> Result<S
     }
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
-    Ok(line.ok_or_else(|| format!("'{shown}' told no {what}: it printed nothing"))?.to_owned())
+    Ok(line.ok_or_else(|| format!("'{shown}' reported no {what}: it printed nothing"))?.to_owned())
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
             assert!(error.contains(words), "{error}");
         }
         let secret = ask_now(&["false", "--password", "hush"]).unwrap_err().to_string();
-        assert!(secret.starts_with("'false --password ***' told no version"), "{secret}");
+        assert!(secret.starts_with("'false --password ***' reported no version"), "{secret}");
         let error = ask_now(&["/nonexistent/server"]).unwrap_err().to_string();
         let sleep = ["sleep".to_owned(), "600".to_owned()];
         let stopped = ask("commit", &sleep, &AtomicBool::new(true)).unwrap_err().to_string();

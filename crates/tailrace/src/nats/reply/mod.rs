@@ -28,7 +28,7 @@ const DRAIN: Duration = Duration::from_secs(1);
     tailrace reply ping --echo\n  \
     tailrace reply 'weather.*' --command 'weather \"${NATS_REQUEST_SUBJECT#weather.}\"' --parallel 4\n\n\
     A command is run by `sh -c` for each request, with the request on its standard input and its subject in \
-    NATS_REQUEST_SUBJECT; what it writes to standard output is the answer. If it fails, the answer is empty and has \
+    NATS_REQUEST_SUBJECT; its standard output is the reply. If it fails, the reply is empty and has \
     the headers Nats-Service-Error and Nats-Service-Error-Code. Templates know {{Count}}, {{Request}}, {{Unix}}, \
     {{UnixNano}} and {{TimeStamp}}.")]
 pub(crate) struct ReplyArguments {

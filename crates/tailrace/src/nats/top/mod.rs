@@ -25,8 +25,8 @@ const OTHER_LINES: usize = 8;
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Keys: q ends, s and S change the order, space pauses. What is written to a pipe or file is repeated \
-    as text; with -o json each look is one line.\n\n\
+    after_help = "Keys: q ends, s and S change the order, space pauses. To a pipe or file, a new page of text is \
+    written for each sample; with -o json each sample is one line.\n\n\
     Examples:\n  \
     tailrace top\n  \
     tailrace top --sort pending --interval 5s\n  \
