@@ -296,8 +296,8 @@ mod tests {
             (11, kin(10, 10, 6)),
             (12, kin(11, 12, 7)), // a grandchild with a group of its own
             (13, kin(1, 10, 8)),  // in the group, but its parent has ended
-            (14, kin(1, 14, 9)),  // an orphan that was seen before
-            (15, kin(1, 15, 99)), // another process that got the number of one seen before
+            (14, kin(1, 14, 9)),  // an orphan seen before
+            (15, kin(1, 15, 99)), // another process that reuses the id of one seen before
             (20, kin(1, 20, 4)),
         ]);
         let before = HashMap::from([(14, 9), (15, 10)]);

@@ -7,7 +7,7 @@ use std::fmt;
 /// | | separator | one word | any number of words | empty words | empty text |
 /// |---|---|---|---|---|---|
 /// | NATS | `.` | `*` | `>`, last, one word or more | rejected | rejected |
-/// | AMQP 0.9.1 topic exchange | `.` | `*` | `#`, anywhere, zero words or more | ordinary words | zero words |
+/// | AMQP 0.9.1 topics | `.` | `*` | `#`, anywhere, zero words or more | ordinary words | zero words |
 /// | MQTT 3.1.1 and 5 | `/` | `+` | `#`, last, zero words or more | ordinary words | rejected |
 ///
 /// Texts are UTF-8. NATS rejects spaces and control characters, MQTT control characters, AMQP the zero byte.

@@ -30,7 +30,7 @@ pub(super) fn connect_in_turn(
     let at = connection as usize % all.len();
     let mut requester = connect(system.name, all[at].clone(), name, role, target)?;
     if !requester.turn_to(&all[at]) {
-        let reason = format!("several addresses ({list}) do not go with the system {}", system.name);
+        let reason = format!("several addresses ({list}) cannot be combined with the system {}", system.name);
         return Err(RequesterError::Unsupported(reason));
     }
     Ok(Box::new(Turning::new(requester, all, at)))

@@ -114,7 +114,7 @@ impl<P: Protocol> Brokerless<P> {
             (None, None) => Ends::Here,
             (Some(address), None) if sending == Role::Ask => Ends::Server(address),
             (_, Some(listen)) if sending == Role::Ask => {
-                return unsupported(format!("listen={listen} does not go with pattern=request"));
+                return unsupported(format!("listen={listen} cannot be combined with pattern=request"));
             }
             (Some(address), Some(listen)) if connections == 1 => Ends::Apart { address, listen },
             (Some(_), Some(listen)) => {
@@ -129,9 +129,7 @@ impl<P: Protocol> Brokerless<P> {
                 ));
             }
             (None, Some(listen)) => {
-                return unsupported(format!(
-                    "listen={listen} goes with an address that messages are sent to"
-                ));
+                return unsupported(format!("listen={listen} requires an address to send messages to"));
             }
         };
         let (sender, receiver, answers) = (None, None, Vec::new());

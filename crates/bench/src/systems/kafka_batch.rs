@@ -71,7 +71,7 @@ impl Batch {
         put(27, &timestamp_ms.to_be_bytes());
         put(35, &timestamp_ms.to_be_bytes());
         put(43, &(-1_i64).to_be_bytes()); // no producer id,
-        put(51, &(-1_i16).to_be_bytes()); // no epoch of it,
+        put(51, &(-1_i16).to_be_bytes()); // no producer epoch,
         put(53, &(-1_i32).to_be_bytes()); // and no sequence
         put(57, &(count as i32).to_be_bytes());
         let length = (bytes.len() - 12) as i32;

@@ -31,7 +31,7 @@ impl Login {
         let tls_first = match settings.take("tls-first").as_deref() {
             None | Some("false") => false,
             Some("true") if site.has_tls() => true,
-            Some("true") => return unsupported("tls-first goes with tls-ca or tls=unchecked"),
+            Some("true") => return unsupported("tls-first requires tls-ca or tls=unchecked"),
             Some(other) => return unsupported(&format!("tls-first={other}: expected true or false")),
         };
         let password = (settings.take("user"), settings.take("password"));
@@ -45,7 +45,7 @@ impl Login {
             ((None, None), [Some(token), None, None]) => Proof::Token(token),
             ((None, None), [None, Some(seed), None]) => match UserKey::from_seed(&seed) {
                 Some(key) => Proof::Key(key),
-                None => return unsupported("nkey is not a user's seed: expected SU and 56 letters more"),
+                None => return unsupported("nkey is not a user's seed: expected SU and 56 more letters"),
             },
             ((None, None), [None, None, Some(text)]) => {
                 let found = credentials(&text);
@@ -126,7 +126,7 @@ mod tests {
             (&[("token", "a"), ("nkey", SEED)], "expected one of user and password, token, nkey, creds"),
             (&[("nkey", "SUAC")], "nkey is not a user's seed"),
             (&[("creds", "x")], "creds holds no JWT"),
-            (&[("tls-first", "true")], "tls-first goes with tls-ca"),
+            (&[("tls-first", "true")], "tls-first requires tls-ca"),
             (&[("tls", "unchecked"), ("tls-first", "maybe")], "tls-first=maybe"),
         ] {
             let error = take(values).err().unwrap();

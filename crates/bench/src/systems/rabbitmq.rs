@@ -103,7 +103,7 @@ impl RabbitMq {
         // It is for `bench clean`.
         settings.take("management");
         if !durable && matches!(kind, Kind::Quorum | Kind::Stream) {
-            let reason = "durable=false does not go with queue=quorum or stream";
+            let reason = "durable=false cannot be combined with queue=quorum or stream";
             return Err(RequesterError::Unsupported(reason.to_owned()));
         }
         let expires = settings.take("expires").unwrap_or_else(|| "60".to_owned());

@@ -60,7 +60,7 @@ impl Login {
     pub(super) fn take(settings: &mut Settings) -> Result<Self, RequesterError> {
         let login = Self { user: settings.take("user"), password: settings.take("password") };
         if login.user.is_some() && login.password.is_none() {
-            return Err(RequesterError::Unsupported("user goes with password".to_owned()));
+            return Err(RequesterError::Unsupported("user requires password".to_owned()));
         }
         Ok(login)
     }

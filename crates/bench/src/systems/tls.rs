@@ -52,7 +52,7 @@ impl Tls {
             (false, Some(file)) => servers_of(builder()?, &file)?,
             (false, None) if shown.0.is_some() || shown.1.is_some() || name.is_some() => {
                 return unsupported(
-                    "tls-cert, tls-key and tls-name go with tls-ca or tls=unchecked".to_owned(),
+                    "tls-cert, tls-key and tls-name require tls-ca or tls=unchecked".to_owned(),
                 );
             }
             (false, None) => return Ok(None),

@@ -34,7 +34,7 @@ impl Transport {
             push(&mut tls, &mut self.stream)?;
             match tls.read_tls(&mut self.stream) {
                 Ok(0) => {
-                    let reason = "the server ended the handshake of TLS: does it speak it?";
+                    let reason = "the server ended the TLS handshake: does it support TLS?";
                     return Err(io::Error::new(ErrorKind::UnexpectedEof, reason));
                 }
                 Ok(_) => {
@@ -59,7 +59,7 @@ impl Transport {
     fn wait(&self, writable: bool, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(io::Error::new(ErrorKind::TimedOut, "the handshake of TLS did not end in time"));
+            return Err(io::Error::new(ErrorKind::TimedOut, "the TLS handshake did not end in time"));
         }
         let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let flags = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

@@ -69,7 +69,7 @@ impl Wire {
     /// Switches to TLS, with a blocking handshake. No data may be in flight in either direction.
     pub(super) fn secure(&mut self, tls: ClientConnection) -> Result<(), RequesterError> {
         if !self.data().is_empty() {
-            return Err(self.protocol("nothing before the handshake of TLS", self.data()));
+            return Err(self.protocol("nothing before the TLS handshake", self.data()));
         }
         let made = self.transport.secure(tls, Instant::now() + SETUP_TIMEOUT);
         made.map_err(|error| RequesterError::Connect { address: self.address.clone(), error })

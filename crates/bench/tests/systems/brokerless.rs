@@ -68,7 +68,7 @@ fn ends_that_do_not_meet() {
     for system in BROKERLESS {
         for (address, set, expected) in [
             (None, ("pattern", "bus"), "pattern=bus is unknown: expected push-pull, pub-sub or request"),
-            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 goes with an address"),
+            (None, ("listen", "127.0.0.1:1"), "listen=127.0.0.1:1 requires an address"),
             (Some("127.0.0.1:1"), ("pattern", "pub-sub"), "messages sent to 127.0.0.1:1 come back nowhere"),
             (Some("127.0.0.1:1"), ("listen", "127.0.0.1:2"), "is one port: expected 1 connection, not 3"),
         ] {

@@ -103,7 +103,7 @@ fn connections_are_spread_over_addresses_and_go_on_to_the_next() {
     let brokerless = Target { settings: settings(&[("pattern", "request")]), ..target.clone() };
     let brokerless = Target { system: "nng".to_owned(), ..brokerless };
     let error = systems::open(&brokerless).err().unwrap().to_string();
-    assert!(error.ends_with("do not go with the system nng"), "{error}");
+    assert!(error.ends_with("cannot be combined with the system nng"), "{error}");
 }
 
 #[test]

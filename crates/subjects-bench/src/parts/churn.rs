@@ -64,7 +64,7 @@ pub(super) fn run<S: System>(options: &Options, heap: HeapBytes) {
 /// those that are between others.
 fn give_back() {
     #[cfg(target_env = "gnu")]
-    #[expect(unsafe_code, reason = "a function of the C library that has no other door")]
+    #[expect(unsafe_code, reason = "a function of the C library without a safe wrapper")]
     // SAFETY: it takes no pointer, and may be called at any time.
     unsafe {
         libc::malloc_trim(0);

@@ -19,7 +19,7 @@ mod real {
     /// Empty: only models examine lives.
     pub(crate) struct Life;
 
-    #[expect(clippy::unused_self, reason = "the model has a self to look at")]
+    #[expect(clippy::unused_self, reason = "the model needs self")]
     impl Life {
         pub(crate) fn begin() -> Self {
             Self
@@ -85,7 +85,7 @@ mod modelled {
             DEFERRED.with_borrow_mut(|deferred| deferred.push_back((number(), task)));
         }
 
-        #[expect(clippy::unused_self, reason = "as that of `crossbeam-epoch`")]
+        #[expect(clippy::unused_self, reason = "the same signature as in `crossbeam-epoch`")]
         pub(crate) fn flush(&self) {}
     }
 

@@ -135,7 +135,7 @@ mod modelled {
         ($name:ident $(<$of:ident>)?, $value:ty) => {
             pub(crate) struct $name$(<$of>)?(plain::$name$(<$of>)?);
 
-            #[allow(dead_code, reason = "not all are used of each")]
+            #[allow(dead_code, reason = "not every type uses all of them")]
             impl$(<$of>)? $name$(<$of>)? {
                 pub(crate) const fn new(value: $value) -> Self {
                     Self(plain::$name::new(value))
@@ -200,7 +200,7 @@ mod modelled {
 
     macro_rules! counting {
         ($name:ident, $value:ty: $($method:ident)*) => {
-            #[allow(dead_code, reason = "not all are used of each")]
+            #[allow(dead_code, reason = "not every type uses all of them")]
             impl $name {
                 $(#[track_caller]
                 pub(crate) fn $method(&self, value: $value, order: Ordering) -> $value {

@@ -214,7 +214,7 @@ thread_local! {
 }
 
 /// An [`Active`] without its types.
-struct Erased(#[expect(dead_code, reason = "gives the memory its size")] (*const (), bool));
+struct Erased(#[expect(dead_code, reason = "it determines the size")] (*const (), bool));
 
 impl<'a, V: Clone> Front<'a, V> {
     fn take(dialect: Dialect) -> Self {

@@ -463,7 +463,7 @@ fn a_plan_has_agents() {
     // What agents cannot do is reported before the first run.
     for (from, to, words) in [
         ("rounds = 2", "rounds = 2\nplacement = 'apart'", "tcp-echo cannot be apart"),
-        ("[[workload]]", "[trouble]\nboth = 'latency=1ms'\n[[workload]]", "does not go with agents"),
+        ("[[workload]]", "[trouble]\nboth = 'latency=1ms'\n[[workload]]", "cannot be combined with agents"),
     ] {
         std::fs::write(&plan, text.replace(from, to)).unwrap();
         let other = workshop.path("other");

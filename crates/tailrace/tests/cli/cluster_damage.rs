@@ -1,6 +1,6 @@
 //! Three real nodes. A byte is flipped in the identity file of a stopped node, or in its metadata log; the
 //! other two nodes have intact copies.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "a test reports failures by panicking")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Three real nodes: bit rot on one of them is found and repaired from the others, and nodes that leave are
 //! emptied.
-#![expect(clippy::unwrap_used, reason = "a test says by panicking what went wrong")]
+#![expect(clippy::unwrap_used, reason = "a test reports failures by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -187,7 +187,8 @@ impl TroublePlan {
             return Err(format!("system {system}: {reason}").into());
         }
         if !self.proxy.is_empty() && !run.agents.is_empty() {
-            let reason = "trouble on the way does not go with agents: the proxy listens on this machine only";
+            let reason =
+                "trouble on the way cannot be combined with agents: the proxy listens on this machine only";
             return Err(format!("system {system}: {reason}").into());
         }
         if !self.signals.is_empty() && !has_server {
