@@ -158,7 +158,7 @@ mod tests {
         for (values, expected) in [
             (&[("tls", "on")][..], "tls=on is unknown: expected tls-ca=FILE"),
             (&[("tls", "unchecked"), ("tls-ca", "x")], "exclude each other"),
-            (&[("tls-name", "x")], "go with tls-ca"),
+            (&[("tls-name", "x")], "require tls-ca"),
             (&[("tls", "unchecked"), ("tls-cert", "x")], "tls-cert and tls-key go together"),
             (&[("tls", "unchecked"), ("tls-name", "not a name")], "'not a name' is not a server name"),
             (&[("tls-ca", "/nowhere")], "tls-ca: cannot use /nowhere: "),

@@ -266,11 +266,11 @@ fn servers_and_files_that_do_not_exist() {
         let help = help(&verb.split(' ').map(str::to_owned).collect::<Vec<_>>());
         for (shown, value, status, says) in [
             ("--bootstrap <HOST:PORT>", CLOSED, 1, "cannot connect to 127.0.0.1:1"),
-            ("--bootstrap <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
+            ("--bootstrap <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
             ("--server <ADDRESS>", CLOSED, 1, "cannot connect to 127.0.0.1:1"),
-            ("--server <ADDRESS>", "host:99999", 2, "'99999' is no port"),
-            ("--http <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
-            ("--monitor <HOST:PORT>", "host:99999", 2, "'99999' is no port"),
+            ("--server <ADDRESS>", "host:99999", 2, "'99999' is not a port"),
+            ("--http <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
+            ("--monitor <HOST:PORT>", "host:99999", 2, "'99999' is not a port"),
             ("--tls-ca <FILE>", "{dir}/nope", 1, "cannot use {dir}/nope (--tls-ca): "),
         ] {
             if !help.contains(shown) {

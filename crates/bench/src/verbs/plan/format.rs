@@ -286,7 +286,7 @@ mod tests {
             (
                 "system = 'noop'",
                 "system = 'zeromq'\naddress = 'h:1,h:2'\nset = { pattern = 'request' }",
-                "several addresses (h:1,h:2) do not go",
+                "several addresses (h:1,h:2) cannot be combined with",
             ),
             ("[[workload]]", "[trouble]\nnetem = 'rain=1%'\n[[workload]]", "netem: 'rain' is unknown"),
             (
